@@ -10,6 +10,7 @@ WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 PYTEST = nice -n 19 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 export PYTHONDONTWRITEBYTECODE =  # tests start hundreds of processes, which need not compile every module anew
 RUNS ?= 400000
+PAIRS ?= 10000
 ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute; for dist: --release
 
 .PHONY: demo serve test quick check system audit papers figures race soak docs dist stub capabilities clean
@@ -32,8 +33,8 @@ check: $(VENV)/ready-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# What the browser and database tests run on; where we may not install it, they say what they skip.
-system:
+# What the tests of browsers, databases and exact joint runs need; where we may not install it, they say what they skip.
+system: $(VENV)/ready-test
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	  wanted=""; \
 	  command -v chromium > /dev/null || wanted="$$wanted chromium"; \
@@ -47,9 +48,10 @@ system:
 	@test -e out/axe/node_modules || ! command -v npm > /dev/null \
 	|| npm install --silent --no-fund --no-audit --prefix out/axe axe-core@4 > /dev/null \
 	|| echo "not installed: axe-core"
+	@$(BIN)/privod engine install spu || echo "not installed: SPU"
 
 audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking its promise
-	$(BIN)/privod audit --runs $(RUNS)
+	$(BIN)/privod audit --pairs $(PAIRS) --runs $(RUNS)
 
 papers: $(VENV)/ready-test  ## the papers' experiments as tables and pictures in out/papers
 	@test -n "$$PRIVOD_DATA" || { echo "Let PRIVOD_DATA name the folder of data sets."; exit 1; }

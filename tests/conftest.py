@@ -47,6 +47,7 @@ SLOW = {
     "test_estimators_leaks",
     "test_estimators_private",
     "test_estimators_pyod",
+    "test_exact_runs",
     "test_flare",
     "test_gaussian",
     "test_gaussian_counts",

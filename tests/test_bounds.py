@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privod.audit.game import play
+from privod.audit import replay_game
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, secure, seeded
@@ -150,7 +150,7 @@ class _ExactMaximum(PrivateBounds):
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_audit_catches_a_look_at_the_rows_and_not_the_honest_one(place: int) -> None:
-    caught = play(games(_ExactMaximum)[place], 1000, seeded(1))
+    caught = replay_game(games(_ExactMaximum)[place])
     assert not caught.holds, caught.sentence()
-    honest = play(games()[place], 1000, seeded(2))
+    honest = replay_game(games()[place])
     assert honest.holds, honest.sentence()

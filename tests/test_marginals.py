@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privod.audit.game import play
+from privod.audit import replay_game
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteLaplace, secure, seeded
@@ -306,20 +306,20 @@ class _ExactScores(MarginalHistograms):
 
 
 def test_the_audit_catches_counts_of_scores_that_are_nearly_exact() -> None:
-    caught = play(games(_ExactScores)[0], 300, seeded(1))
+    caught = replay_game(games(_ExactScores)[0])
     assert not caught.holds, caught.sentence()
 
 
 def test_the_audit_catches_a_number_of_records_that_is_nearly_exact() -> None:
-    caught = play(games(_ExactTotal)[4], 600, seeded(1))
+    caught = replay_game(games(_ExactTotal)[4])
     assert not caught.holds, caught.sentence()
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_audit_catches_the_noise_of_one_column_and_not_the_honest_one(place: int) -> None:
-    caught = play(games(_NoiseOfOneColumn)[place], 1500, seeded(1))
+    caught = replay_game(games(_NoiseOfOneColumn)[place])
     assert not caught.holds, caught.sentence()
-    honest = play(games()[place], 1000, seeded(2))
+    honest = replay_game(games()[place])
     assert honest.holds, honest.sentence()
 
 

@@ -45,12 +45,12 @@ def curator(tmp_path: Path) -> Curator:
 
 def everywhere(answer: Answer) -> list[str]:
     """The promise of an answer as it leaves the house, door by door."""
-    sent = json.loads(json.dumps(wire.Answer.of(answer).release))
+    sent = json.loads(json.dumps(wire.Answer.with_cost(answer).release))
     return [
         answer.release.guarantee.sentence(),
         answer._repr_html_(),
-        wire.Answer.of(answer).guarantee.sentence,
-        read_answer(wire.Answer.of(answer)).release.guarantee.sentence(),
+        wire.Answer.with_cost(answer).guarantee.sentence,
+        read_answer(wire.Answer.with_cost(answer)).release.guarantee.sentence(),
         release_from_json(sent).guarantee.sentence(),
     ]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privod.audit import play
+from privod.audit import replay_game
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import okada_synthetic_2
 from privod.errors import InvalidParameter
@@ -349,6 +349,6 @@ def test_the_audit_catches_the_papers_scale() -> None:
     caught = {
         game.query.adjacency  # type: ignore[attr-defined]
         for game in games(DrawsLikeThePaper)[::2]  # without counts
-        if not play(game, 1500, seeded(5)).holds
+        if not replay_game(game).holds
     }
     assert caught == {AddRemove(), Replace()}

@@ -40,6 +40,7 @@ from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Repla
 from privod.query.catalog import QUERIES
 from privod.query.parameters import Parameter
 from privod.query.preview import Preview
+from privod.query.query import Release
 from privod.questions.histogram.query import Histogram
 from privod.server.app import API
 from privod.server.failures import STATUS, UnknownToken
@@ -237,10 +238,10 @@ def test_the_answer_to_every_question_of_the_catalog_comes_back() -> None:
     answers = _example_answers()
     assert len(answers) > 3
     for answer in answers:
-        noun = wire.Answer.of(answer)
+        noun = wire.Answer.with_cost(answer)
         job = wire.Job("j", "done", 10, noun)
         back = through_json(job)
-        assert wire.Answer.of(reading.read_answer(back.answer)) == noun
+        assert wire.Answer.with_cost(reading.read_answer(back.answer)) == noun
 
 
 @pytest.mark.parametrize("name", list(QUERIES))
@@ -318,6 +319,7 @@ SHOWN: dict[Any, Any] = {
     wire.Budget: BudgetState,
     wire.Preview: Preview,
     wire.Price: Price,
+    wire.StoredAnswer: Release,
     wire.Answer: Answer,
     wire.Entry: Entry,
     wire.Parameter: Parameter,
@@ -332,7 +334,7 @@ def test_a_noun_shows_every_field_of_its_value_or_says_that_it_withholds_it() ->
     kinds = {kind for kind in vars(nouns).values() if isinstance(kind, type)}
     named = {kind for kind in kinds if issubclass(kind, wire.Noun)} - {wire.Noun, wire.View}
     assert named == SHOWN.keys()
-    assert sum(issubclass(kind, wire.View) for kind in named) == 9
+    assert sum(issubclass(kind, wire.View) for kind in named) == 10
     for noun, kind in SHOWN.items():
         shown = {field.name for field in fields(noun)}
         held = {field.name for field in fields(kind)}

@@ -93,6 +93,10 @@ from privod.joint.detector.question import (
     JointDetector as JointDetector,
     JointProfile as JointProfile,
 )
+from privod.joint.exact.question import (
+    ExactOutliers as ExactOutliers,
+    ExactResult as ExactResult,
+)
 from privod.joint.outliers import (
     OutlierResult as OutlierResult,
 )
@@ -218,6 +222,10 @@ from privod.questions.private_detector.query import (
 )
 from privod.questions.private_detector.release import (
     NoisyProfile as NoisyProfile,
+)
+from privod.questions.quantiles.query import (
+    NoisyQuantiles as NoisyQuantiles,
+    Quantiles as Quantiles,
 )
 from privod.questions.rare_counts.query import (
     RareCounts as RareCounts,

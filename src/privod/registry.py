@@ -44,6 +44,9 @@ class Question:
         Reference to the function that draws a release beside the rows, for their owner; "" if none.
     games : str
         Reference to the function that returns the audit's games; "" only for joint questions.
+    adjacent : str
+        Reference to the function that says whether two tables, which differ in one record, are
+        adjacent under a question's own adjacency; "" where it has a usual one.
     value : str
         Reference to the class of released values that score records, a `Scorable`; "" if none.
     exports : tuple of str
@@ -59,6 +62,7 @@ class Question:
     picture: str
     owner_picture: str = ""
     games: str = ""
+    adjacent: str = ""
     value: str = ""
     exports: tuple[str, ...] = ()
     guide: str = ""

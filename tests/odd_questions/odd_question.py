@@ -6,6 +6,7 @@ find it by its entry point; `tests.odd` puts the folder on the path.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -16,17 +17,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privod.data import Domain, Table
+from privod.data import Domain, Numeric, Table
 from privod.mechanisms import DiscreteLaplace, Randomness
-from privod.privacy import AddRemove, Guarantee, positive
+from privod.mechanisms.merged import MergedNoise
+from privod.privacy import AddRemove, Guarantee, Loss, positive
 from privod.progress import report
+from privod.query.checks import checked_truth
 from privod.query.query import Query, Release
+from privod.query.release_file import checked_columns
+from privod.query.scorer import Scorable
 from privod.registry import Question
 
+DETECTOR = Question(
+    name="odd-detector-1",
+    query="odd_question:OddDetector",
+    picture="odd_question:draw_center",
+    games="odd_question:games",
+    value="odd_question:NoisyCenter",
+)
 QUESTION = Question(
     name="odd-1", query="odd_question:Odd", picture="odd_question:draw", games="odd_question:games"
 )
 PATIENCE = 300.0
+STEPS = 16  # to a unit of the column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +125,114 @@ def draw(release: Release[int]) -> Any:
     return blank("odd")[0]
 
 
+def draw_center(release: Release[NoisyCenter]) -> Any:
+    """An empty picture."""
+    from privod.pictures.canvas import blank
+
+    return blank(release.sentence())[0]
+
+
 def games() -> tuple[Any, ...]:
     """None: it is asked in tests alone."""
     return ()
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCenter(Scorable):
+    """A noisy number of records and a noisy sum of one column: what another package may release."""
+
+    question = "odd-detector-1"
+    added = ("sums", "noise")
+
+    column: Numeric
+    sums: Any
+    noise: MergedNoise
+    guarantee: Guarantee
+    seeded: bool
+
+    @property
+    def columns(self) -> tuple[Numeric, ...]:
+        return (self.column,)
+
+    @property
+    def center(self) -> float:
+        return float(self.sums[1] / max(self.sums[0], 1) / STEPS)
+
+    def scores(self, records: Any) -> Any:
+        """How far a record lies from the mean, in the column's unit."""
+        return np.abs(np.asarray(records, dtype=np.float64)[:, 0] - self.center)
+
+    def threshold(self, share: float) -> float:
+        """As if records were spread evenly."""
+        return (1 - share) * (self.column.high - self.column.low) / 2
+
+    def header(self) -> dict[str, Any]:
+        return {"column": self.column.to_json(), "noise": self.noise.to_json()}
+
+    def arrays(self) -> dict[str, Any]:
+        return {"sums": self.sums}
+
+    @classmethod
+    def build(cls, header: dict[str, Any], array: Any) -> NoisyCenter:
+        (column,) = checked_columns([header["column"]])
+        promise = Guarantee.from_json(header["guarantee"])
+        sums, noise = array("sums", "<i8", (2,)), MergedNoise.from_json(header["noise"])
+        return cls(column, sums, noise, promise, checked_truth(header["seeded"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OddDetector(Query[NoisyCenter]):
+    """How far from the mean of one column is a new record?
+
+    Guarantee
+    ---------
+    Every record is protected.
+
+    Parameters
+    ----------
+    column : str
+        The column.
+    epsilon : number
+        The privacy loss.
+    """
+
+    name: ClassVar[str] = "odd-detector-1"
+    question: ClassVar[str] = "How far from the mean of one column is a new record?"
+
+    column: str
+    epsilon: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+
+    def noise(self, largest: int) -> DiscreteLaplace:
+        """Of a count, which changes by 1, and a sum, which changes by at most `largest`."""
+        return DiscreteLaplace.for_loss(Fraction(self.epsilon), 1 + largest)
+
+    def guarantee(self) -> Guarantee:
+        return Guarantee(Loss(self.epsilon), AddRemove())
+
+    def check(self, domain: Domain) -> None:
+        domain.numeric((self.column,))
+
+    def answer(self, table: Table, randomness: Randomness) -> Release[NoisyCenter]:
+        (column,) = table.domain.numeric((self.column,))
+        steps = np.rint(table.numbers((self.column,))[:, 0] * STEPS).astype(np.int64)
+        noise = self.noise(math.ceil(max(abs(column.low), abs(column.high)) * STEPS))
+        sums = noise.add_to(np.array([len(steps), steps.sum()]), randomness)
+        drawn, promise = MergedNoise.of(noise), self.guarantee()
+        value = NoisyCenter(column, sums, drawn, promise, randomness.seeded)
+        return self.release(value, randomness)
+
+    def sentence(self, value: NoisyCenter) -> str:
+        return f"The mean of {self.column} is about {value.center:.3g}."
+
+    def value_to_json(self, value: NoisyCenter) -> Any:
+        return value.to_json()
+
+    def value_from_json(self, data: Any) -> NoisyCenter:
+        return NoisyCenter.from_json(data)
+
+    @classmethod
+    def examples(cls, domain: Domain) -> tuple[OddDetector, ...]:
+        return tuple(cls(column=name, epsilon="0.5") for name in domain.numeric_names[:1])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from privod.audit.callables import Finding, Mechanism, Pairs, search
+from privod.audit.exact import replay_audit, replay_game
 from privod.audit.game import Game, Power, Reading, Verdict, fineness, play
-from privod.audit.pairs import numbers_in, search_question, table_pairs
-from privod.audit.work import work_of
+from privod.audit.pairs import table_pairs
+from privod.audit.replay import Replayed, replay, replay_pairs, replay_question
 from privod.registry import load, question
 
 __all__ = [
@@ -15,15 +16,18 @@ __all__ = [
     "Pairs",
     "Power",
     "Reading",
+    "Replayed",
     "Verdict",
     "fineness",
     "games_of",
-    "numbers_in",
     "play",
+    "replay",
+    "replay_audit",
+    "replay_game",
+    "replay_pairs",
+    "replay_question",
     "search",
-    "search_question",
     "table_pairs",
-    "work_of",
 ]
 
 

@@ -1,38 +1,54 @@
-"""Which adjacent tables might a question find hardest to hide? Small ones, made from its domain.
+"""Which adjacent tables, and which parameters, might a question find hardest to hide?
 
-Where nobody knows the worst pair, many are tried: none or a few records, gathered at one place, at
-two places or all over, and one record, or one person with as many rows as are allowed, more (or
-moved). Ends and middles of ranges come often, since that is where cells end and crowds meet.
+Small tables, made from what is public: none or a few records, gathered at one place, at two places
+or all over, and one record, or one person with as many rows as are allowed, more (or moved). Values
+stand where arithmetic may go wrong: at ends and middles, on borders and centers that the question
+names, at zero and minus zero, subnormal, huge, missing. Parameters are driven to the ends of what
+the question accepts, and so is every number of a description that an analyst hands in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import combinations, permutations
-from typing import Any
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from fractions import Fraction
+from typing import Any, cast
 
 import numpy as np
 
-from privod.audit.callables import Finding, search
-from privod.audit.game import Reading
 from privod.data import Domain, Numeric, Table
-from privod.errors import InvalidParameter
-from privod.mechanisms import Randomness
-from privod.privacy import AddRemove, Adjacency, Guarantee, InAlikeCrowd, InCrowd, Replace
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms import seeded
+from privod.privacy import AddRemove, Adjacency, InAlikeCrowd, InCrowd, Replace
 from privod.query.query import Query
 
-__all__ = ["numbers_in", "search_question", "table_pairs"]
+__all__ = ["HOSTILE", "Adjacent", "table_pairs", "variants"]
 
 SIZES = (0, 1, 2, 4, 8)  # records beside the one that differs; a few show as much as many
 STEPS = 8  # values tried within a range: its ends and seven between them
-NUMBERS = 12  # of an answer that are read one by one
-COMPARED = 5  # of these, each beside each other: a record that moves adds here and takes there
+MOST_NUMBERS = 20_000  # of a release that is replayed
+LONGEST = 10**8  # nanoseconds that an answer about a few records may take
+FEW = 16  # of them
+MOST_CROWD = 64  # records that are made for a crowd
+
+TINY = (0.0, -0.0, 5e-324, -5e-324, 1e-310, 2.0**-500, 1e-150)
+HUGE = (1e150, -1e150, 1.7e308, -1.7e308)
+HOSTILE: dict[type, tuple[Any, ...]] = {
+    Fraction: ("1/1000000", "1/100", 1, 50),
+    float: (*TINY, 1e-9, 0.5, 1.0, 3.0, 1e9, *HUGE, math.inf, math.nan),
+    int: (0, 1, 2, 3, 7, 100, 10**6, 10**15, 2**62, 10**29, -1),
+}
+"""What parameters are tried with; what a question does not accept it must refuse."""
 
 Row = dict[str, Any]
+Adjacent = Callable[[Query[Any], Table, Table], bool]
+"""Whether two tables that differ in one record are adjacent under a question's own adjacency."""
 
 
 def table_pairs(
-    domain: Domain, adjacency: Adjacency, *, seed: int = 0
+    domain: Domain, adjacency: Adjacency, query: Query[Any] | None = None, *, seed: int = 0
 ) -> Iterator[tuple[Table, Table]]:
     """Pairs of small tables that are adjacent, without end.
 
@@ -40,39 +56,50 @@ def table_pairs(
     ----------
     domain : Domain
         What is public. Where a person may have several rows, one person comes, or moves, with all.
-    adjacency : AddRemove, Replace, InCrowd or InAlikeCrowd
-        What makes them adjacent.
+    adjacency : Adjacency
+        What makes them adjacent. Of another than AddRemove, Replace, InCrowd and InAlikeCrowd the
+        tables differ in one record, and it must be looked at whether that makes them adjacent.
+    query : Query, optional
+        Whose numbers are places where records are put.
     seed : int
         Which ones; no release depends on it.
     """
-    if not isinstance(adjacency, AddRemove | Replace | InCrowd | InAlikeCrowd):
-        rule = "must be add-remove, replace, in-crowd or in-alike-crowd"
-        way_out = "Give the pairs yourself: play a Game, or search a callable."
-        raise InvalidParameter("adjacency", rule, adjacency.name, way_out)
     chance = np.random.default_rng(seed)
+    named = [] if query is None else list(_numbers(query.to_json()))
+    values = {one.name: _values(one, named) for one in domain.columns if isinstance(one, Numeric)}
+
+    def row() -> Row:
+        found: Row = {}
+        for column in domain.columns:
+            among = values[column.name] if isinstance(column, Numeric) else column.values
+            found[column.name] = among[int(chance.integers(len(among)))]
+        return found
+
     for number in range(2**62):
         size = SIZES[number % len(SIZES)]
-        places = [_row(domain, chance) for _ in range(1 + number % 3)]
+        places = [row() for _ in range(1 + number % 3)]
         others = [places[chance.integers(len(places))] for _ in range(size)]
         # Every other time one of theirs: where it comes to stand is a place that counts.
-        one = places[0] if number % 2 else _row(domain, chance)
+        one = places[0] if number % 2 else row()
         if isinstance(adjacency, InCrowd | InAlikeCrowd):
+            if adjacency.crowd > MOST_CROWD:
+                return
             others += [one] * (adjacency.crowd - 1)
         more = [one] * domain.max_rows_per_person
-        before = [_row(domain, chance)] * domain.max_rows_per_person
+        before = [row()] * domain.max_rows_per_person
         left = others + before if adjacency == Replace() else others
-        yield _table(domain, left, len(others)), _table(domain, others + more, len(others))
+        pair = _table(domain, left, len(others)), _table(domain, others + more, len(others))
+        yield pair if chance.integers(2) else (pair[1], pair[0])
 
 
-def _row(domain: Domain, chance: np.random.Generator) -> Row:
-    row: Row = {}
-    for column in domain.columns:
-        if isinstance(column, Numeric):
-            step = int(chance.integers(STEPS + 1))
-            row[column.name] = column.low + (column.high - column.low) * step / STEPS
-        else:
-            row[column.name] = column.values[int(chance.integers(len(column.values)))]
-    return row
+def _values(column: Numeric, named: list[float]) -> list[float]:
+    """Where records of a column are put: about its range, and about numbers that were named."""
+    low, high = column.low, column.high
+    middle, half = low / 2 + high / 2, high / 2 - low / 2
+    steps = [low * (1 - step / STEPS) + high * (step / STEPS) for step in range(STEPS + 1)]
+    ends = [math.nextafter(low, math.inf), math.nextafter(high, -math.inf)]
+    asked = [one for each in named for one in (each, middle + each * half, -each)]
+    return [*steps * 2, *ends, *TINY, *HUGE, math.nan, *(one for one in asked if abs(one) < 1e308)]
 
 
 def _table(domain: Domain, rows: list[Row], others: int) -> Table:
@@ -85,93 +112,66 @@ def _table(domain: Domain, rows: list[Row], others: int) -> Table:
     return Table(domain, columns)
 
 
-def numbers_in(query: Query[Any]) -> tuple[Reading, ...]:
-    """Readings of any question's answer: the first numbers of its JSON, differences, sum, extremes.
+def variants(query: Query[Any], domain: Domain) -> Iterator[Query[Any]]:
+    """The question, and the question with one parameter at an end of what it accepts.
 
-    Truth values count as numbers; lengths of texts follow the numbers.
+    A description that a release writes for the next question (`value.frame.text`) is handed in, and
+    every number of it is changed too. What is refused must be refused as an invalid parameter.
     """
-
-    latest: list[Any] = [None, []]  # all readings of one value follow each other
-
-    def numbers(value: Any) -> list[float]:
-        if value is not latest[0]:
-            plain = list(_flat(query.value_to_json(value)))
-            texts = [float(len(item)) for item in plain if isinstance(item, str)]
-            found = [float(item) for item in plain if not isinstance(item, str)]
-            latest[:] = [value, found + texts]
-        return latest[1]  # type: ignore[no-any-return]
-
-    def at(value: Any, place: int) -> float:
-        found = numbers(value)
-        return found[place] if place < len(found) else 0.0
-
-    def number(place: int) -> Reading:
-        return Reading(f"number {place}", lambda value: at(value, place))
-
-    def less(one: int, other: int) -> Reading:
-        return Reading(
-            f"number {one} less number {other}", lambda value: at(value, one) - at(value, other)
-        )
-
-    def full_and_empty(one: int, other: int) -> Reading:
-        return Reading(
-            f"number {one} high and number {other} low",
-            lambda value: min(at(value, one), 1 - at(value, other)),
-        )
-
-    return (
-        Reading("the sum", lambda value: float(sum(numbers(value)))),
-        Reading("the largest", lambda value: max(numbers(value), default=0.0)),
-        Reading("the smallest", lambda value: min(numbers(value), default=0.0)),
-        Reading("how many numbers", lambda value: float(len(numbers(value)))),
-        *(number(place) for place in range(NUMBERS)),
-        *(less(*pair) for pair in combinations(range(COMPARED), 2)),
-        *(full_and_empty(*pair) for pair in permutations(range(COMPARED), 2)),
-    )
+    yield query
+    table = _table(domain, [], 0)
+    value = query.answer(table, seeded(0)).value
+    for field in fields(cast(Any, query)):
+        now = getattr(query, field.name)
+        described = getattr(getattr(value, field.name, None), "text", None)
+        if now is None and isinstance(described, str):
+            now = described
+            yield from _accepted(query, domain, field.name, described)
+        for other in _others(now):
+            yield from _accepted(query, domain, field.name, other)
 
 
-def _flat(data: Any) -> Iterator[float | str]:
+def _accepted(query: Query[Any], domain: Domain, name: str, value: Any) -> Iterator[Query[Any]]:
+    """The question with another value of a parameter, unless it is refused or takes too long."""
+    try:
+        found = replace(cast(Any, query), **{name: value})
+        found.check(domain)
+        small = found.n_numbers(domain) <= MOST_NUMBERS and found.work(domain, FEW) <= LONGEST
+        small = small and found.most_numbers(domain, FEW) <= MOST_NUMBERS
+    except (InvalidParameter, InvalidData):
+        return
+    if small:
+        yield found
+
+
+def _others(now: Any) -> Iterator[Any]:
+    """Values of the same form with one number, truth or adjacency changed."""
+    if isinstance(now, bool):
+        yield not now
+    elif isinstance(now, Adjacency):
+        yield from (AddRemove(), Replace())
+    elif type(now) in HOSTILE:
+        yield from HOSTILE[type(now)]
+    elif isinstance(now, list | tuple):
+        for place, entry in enumerate(now[:3]):
+            for other in _others(entry):
+                yield type(now)((*now[:place], other, *now[place + 1 :]))
+    elif isinstance(now, dict):
+        for key in now:
+            for other in _others(now[key]):
+                yield {**now, key: other}
+    elif isinstance(now, str) and now.startswith("{"):
+        yield from map(json.dumps, _others(json.loads(now)))
+
+
+def _numbers(data: Any) -> Iterator[float]:
+    """Every number that a question names, those of descriptions included."""
+    if isinstance(data, str) and data.startswith("{"):
+        data = json.loads(data)
     if isinstance(data, dict):
         data = list(data.values())
-    if isinstance(data, list):
-        for item in data:
-            yield from _flat(item)
-    elif isinstance(data, bool | int | float | str):
-        yield data
-
-
-def search_question(
-    query: Query[Any],
-    domain: Domain,
-    *,
-    runs: int = 20_000,
-    most_pairs: int = 20,
-    randomness: Randomness | None = None,
-) -> Finding:
-    """Look for a pair of tables on which a question breaks its promise, knowing nothing about it.
-
-    Parameters
-    ----------
-    query : Query
-        Any question that can be asked of the domain, registered or not.
-    domain : Domain
-        What is public; with a cap on the rows of a person, the promise is that towards persons.
-    runs, most_pairs, randomness
-        As in `search`.
-    """
-    query.check(domain)
-    guarantee: Guarantee = query.guarantee()
-    claimed = guarantee.for_groups(domain.max_rows_per_person).loss
-
-    def answered(table: Table, source: Randomness) -> Any:
-        return query.answer(table, source).value
-
-    return search(
-        answered,
-        claimed,
-        lambda: table_pairs(domain, guarantee.adjacency),
-        numbers_in(query),
-        runs=runs,
-        most_pairs=most_pairs,
-        randomness=randomness,
-    )
+    if isinstance(data, list | tuple):
+        for entry in data:
+            yield from _numbers(entry)
+    elif isinstance(data, int | float) and not isinstance(data, bool) and abs(data) < 1e308:
+        yield float(data)

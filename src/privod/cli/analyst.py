@@ -258,7 +258,7 @@ def ask(
         picture.write_bytes(write(pictures.draw(release, domain.titles)))
     paid = "It was answered before and cost nothing." if answer.stored else _paid(answer)
     emit(
-        wire.Answer.of(answer),
+        wire.Answer.with_cost(answer),
         as_json,
         words(release.sentence(), "bold"),
         words(noise_remark(release.query, domain, known, expect)),

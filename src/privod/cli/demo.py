@@ -44,25 +44,42 @@ def demo(
 @app.command()
 def audit(
     question: Annotated[str | None, typer.Argument(help="One question; all if none.")] = None,
-    runs: Annotated[int, typer.Option(help="How often each table is asked.")] = 20_000,
+    pairs: Annotated[int, typer.Option(help="How many pairs of tables are replayed.")] = 10_000,
+    runs: Annotated[int, typer.Option(help="How often a game asks each table; 0: none.")] = 20_000,
     domain: Annotated[
         Path | None,
-        typer.Option(help="Look for bad pairs of tables in this declared domain instead (JSON)."),
+        typer.Option(help="Replay pairs of tables of this declared domain instead (JSON)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play the distinguishing game: claimed and caught epsilon of every question."""
-    from privod.audit import games_of, play
+    """Replay every question on hostile pairs of tables, then play games: claimed and lost."""
+    from privod.audit import games_of, play, replay_audit
+    from privod.cli.owner import _read_json
+    from privod.data import Domain
     from privod.query.catalog import QUERIES, kind_of
 
     names = list(QUERIES) if question is None else [kind_of(question).name]
-    if domain is not None:
-        _search(names, domain, runs, as_json)
-        return
+    declared = () if domain is None else (Domain.from_json(_read_json(domain)),)
+    asked = [name for name in names if not declared or QUERIES[name].examples(declared[0])]
     with progress_bars(as_json):
-        verdicts = [play(game, runs) for name in names for game in games_of(name)]
+        replayed = [replay_audit(name, pairs, declared) for name in asked]
+        games = [game for name in names for game in games_of(name)]
+        verdicts = [play(game, runs) for game in games] if runs and not declared else []
     data = [
         {
+            "by": "replay",
+            "question": one.what,
+            "claimed": one.claimed.loss.to_json(),
+            "pairs": one.pairs,
+            "share": one.share,
+            "trouble": one.trouble,
+            "holds": one.holds,
+        }
+        for one in replayed
+    ]
+    data += [
+        {
+            "by": "game",
             "question": verdict.question,
             "adjacency": verdict.adjacency,
             "claimed": verdict.claimed.to_json(),
@@ -74,48 +91,8 @@ def audit(
         }
         for verdict in verdicts
     ]
-    shown = [
-        words(verdict.sentence(), "green" if verdict.holds else "bold red") for verdict in verdicts
-    ]
-    emit(data, as_json, *shown)
-    if not all(verdict.holds for verdict in verdicts):
-        raise typer.Exit(BROKEN)
-
-
-def _search(names: list[str], file: Path, runs: int, as_json: bool) -> None:
-    """Look for pairs on which the sample questions for a domain break their promise."""
-    from privod.audit import search_question
-    from privod.cli.owner import _read_json
-    from privod.data import Domain
-    from privod.privacy import AddRemove, InAlikeCrowd, InCrowd, Replace
-    from privod.query.catalog import QUERIES
-
-    declared = Domain.from_json(_read_json(file))
-    samples = [query for name in names for query in QUERIES[name].examples(declared)]
-    asked = [
-        query
-        for query in samples
-        if isinstance(query.guarantee().adjacency, AddRemove | Replace | InCrowd | InAlikeCrowd)
-    ]
-    with progress_bars(as_json):
-        found = [search_question(query, declared, runs=runs) for query in asked]
-    data = [
-        {
-            "query": query.to_json(),
-            "claimed": one.claimed.to_json(),
-            "caught": one.caught,
-            "event": one.event,
-            "pairs": one.pairs,
-            "runs": one.power.runs,
-            "holds": one.holds,
-            "least_breach": _or_none(one.power.least_breach(float(one.claimed.epsilon))),
-        }
-        for query, one in zip(asked, found, strict=True)
-    ]
-    shown = [
-        words(f"{query.name}: {one.sentence()}", "green" if one.holds else "bold red")
-        for query, one in zip(asked, found, strict=True)
-    ]
+    found = [*replayed, *verdicts]
+    shown = [words(one.sentence(), "green" if one.holds else "bold red") for one in found]
     emit(data, as_json, *shown)
     if not all(one.holds for one in found):
         raise typer.Exit(BROKEN)

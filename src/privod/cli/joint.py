@@ -127,6 +127,10 @@ def approve_run(
     everyone = Roster.load(roster)
     asked.check_roster(everyone)
     asked.check(declared)
+    if asked.approved_singly and (runs != 1 or record is None):
+        rule = "must be one at a time for this question, with your ledger of runs"
+        way_out = "Leave --runs out, and name the ledger with --record."
+        raise InvalidParameter("runs", rule, runs, way_out)
     start = datetime.now(UTC) if begins is None else begins.astimezone(UTC)
     subject = subject_of(asked, declared, everyone)
     before, said = _before(record, asked.table_guarantee(), runs)
@@ -136,6 +140,7 @@ def approve_run(
         f"Approved {runs} runs with {', '.join(everyone.names)} from"
         f" {start.isoformat(timespec='seconds')} to {end}.",
         asked.secrecy().sentence(),
+        *([asked.warning()] if asked.warning() else []),
         *before,
     ]
     told = {"subject": subject, "runs": runs, "until": end, **said}
@@ -328,11 +333,11 @@ def _before(
     if not record.exists():
         return [f"There is no ledger of runs at {str(record)!r} yet."], {"data_sets": []}
     found = _ledger(record)
-    lines = [
-        sent.sentence(f"The records of data set {number} in your ledger of runs")
-        + sent.after(promise, times)
-        for number, sent in enumerate(found, 1)
-    ]
+    lines = []
+    for number, sent in enumerate(found, 1):
+        whose = f"The records of data set {number} in your ledger of runs"
+        lines.append(sent.sentence(whose) + sent.after(promise, times))
+        lines += [f"  {run.sentence()}" for run in sent.runs]
     return lines, {"data_sets": [sent.to_json() for sent in found]}
 
 

@@ -12,7 +12,8 @@ try:
     from privod.estimators.grid_knn import GridKnnDetector
     from privod.estimators.hashed import HashedDetector
     from privod.estimators.marginals import MarginalDetector
-    from privod.estimators.private import PrivateDetector
+    from privod.estimators.private import PrivateDetector, UnreliableFit
+    from privod.estimators.question import QuestionDetector
     from privod.estimators.spending import (
         PrivacyWarning,
         Spending,
@@ -34,7 +35,9 @@ __all__ = [
     "MarginalDetector",
     "PrivacyWarning",
     "PrivateDetector",
+    "QuestionDetector",
     "Spending",
+    "UnreliableFit",
     "charged_to",
     "search_loss",
     "spending",

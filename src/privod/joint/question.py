@@ -58,6 +58,8 @@ class Seat:
         Marks the file that the table was read from.
     charge : callable, optional
         Charges a curator's budget, or raises: called before anything about records leaves.
+    ids : sequence of str, optional
+        Names of its rows, of which only keyed digests are sent.
     """
 
     table: Table | None
@@ -69,6 +71,7 @@ class Seat:
     randomness: Randomness = field(default_factory=secure)
     file: bytes | None = None
     charge: Callable[[], None] | None = None
+    ids: Sequence[str] | None = None
 
     def agreed(self, question: JointQuestion) -> Session:
         """Check what is public and agree with everybody that this run is meant."""
@@ -141,6 +144,7 @@ class JointQuestion(ABC):
 
     name: ClassVar[str]
     question: ClassVar[str]
+    approved_singly: ClassVar[bool] = False  # every run needs its own approval
 
     @property
     def over_columns(self) -> bool:
@@ -166,6 +170,10 @@ class JointQuestion(ABC):
     @abstractmethod
     def secrecy(self) -> Secrecy:
         """Who learns what."""
+
+    def warning(self) -> str:
+        """What is not protected, to be read before approving; "" if `secrecy` says it all."""
+        return ""
 
     @abstractmethod
     def expectation(self, records: int | None, n_parties: int, domain: Domain | None) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Self
 
 from privod.data import Domain, Table
 from privod.data.sources import read
-from privod.errors import InvalidData, PrivodError, ProtocolAborted
+from privod.errors import InvalidData, InvalidParameter, PrivodError, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.contributions import Contributions
 from privod.joint.held import mark_of_file
@@ -69,6 +69,9 @@ class Site:
         self.identity.check_on(roster)
         question.check_roster(roster)
         question.check(self.domain)
+        if question.approved_singly and self.approvals is None:
+            way_out = "Approve one run with `privod approve-run`, and name its file."
+            raise InvalidParameter("approvals", "are needed for this question", None, way_out)
 
         def act(channel: Channel) -> tuple[JointResult, list[str] | None]:
             table, named, file = self._read()
@@ -83,6 +86,7 @@ class Site:
                 contributions=self.contributions,
                 file=file,
                 charge=self.charge,
+                ids=named,
             )
             return question.take_part(seat), named
 

@@ -172,7 +172,8 @@ class DiscreteLaplace(Law):
         return noisy
 
     def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
-        return Lost.pure(sum(changes_of(self, seen, other, other_seen)) / self.scale)
+        each = [Lost.pure(one / self.scale) for one in changes_of(self, seen, other, other_seen)]
+        return sum(each, Lost())
 
 
 def _laplace(scale: Fraction, n: int, randomness: Randomness) -> NDArray[np.int64]:

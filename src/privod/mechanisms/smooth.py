@@ -36,6 +36,7 @@ RUNGS_PER_EDIT = 8  # rounding a bound up to its rung then costs at most 1/8 of 
 RUNG_BITS = 40  # binary places of a rung
 POWER_BITS = 128  # binary places of the powers that rungs are rounded from
 ONE = 1 << POWER_BITS
+MOST_STEPS = 64  # records that an audit changes at once
 LAW_ROUNDING = 1e-9  # of sums of an audit's floats
 SMALLEST_GROWTH = Fraction(1, 10_000)  # below it rounding rungs could pass the growth
 
@@ -180,14 +181,25 @@ class SmoothNoise(Law):
     def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
         """The epsilon that is claimed, and the delta by which one law exceeds the other there.
 
+        Where several records must have changed, the epsilon of as many.
         In floats, rounded to within a billionth; sums of probabilities, law against law.
         """
         if self != other:
             raise Unlike(f"{self} is {other}.")
         if seen == other_seen:
             return Lost()
-        claimed = self.loss()
-        return Lost.pure(claimed.epsilon, self._excess(seen, other_seen, float(claimed.epsilon)))
+        epsilon = self.loss().epsilon * self._steps(seen, other_seen)
+        return Lost.pure(epsilon, self._excess(seen, other_seen, float(epsilon)))
+
+    def _steps(self, one: tuple[int, Fraction], two: tuple[int, Fraction]) -> int:
+        """The least number of records whose change explains that of the count and its bound."""
+        low, high = sorted((one[1], two[1]))
+        reached, grown = low, low * self.growth
+        for steps in range(1, MOST_STEPS):
+            if high <= grown and abs(one[0] - two[0]) <= reached:
+                return steps
+            reached, grown = reached + grown, grown * self.growth
+        raise Unlike("A count or its bound changes by more than records explain.")
 
     def _excess(
         self, one: tuple[int, Fraction], two: tuple[int, Fraction], epsilon: float

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 if TYPE_CHECKING:  # values are only looked at here, never made
     from privod import curator as values
     from privod.data import Domain
-    from privod.query.query import Query
+    from privod.query.query import Query, Release
 
 __all__ = [
     "Answer",
@@ -256,31 +256,47 @@ class Charge(Noun):
 
 
 @dataclass(frozen=True)
-class Answer(View):
-    """A release, in numbers and in words, and what it cost.
-
-    `head` is where the ledger ended when the answer left, as "number:hash". Keep it: it shows later
-    whether the ledger lost entries.
-    """
+class StoredAnswer(View):
+    """A release, in numbers and in words."""
 
     key: str
     release: Plain
     sentence: str
     guarantee: Guarantee
-    charges: tuple[Charge, ...]
-    stored: bool
-    head: str
+
+    withheld: ClassVar[tuple[str, ...]] = ("query", "value", "seeded")  # `release` has them
 
     @classmethod
-    def of(cls, value: Any, **otherwise: Any) -> Self:
-        release = value.release
+    def of(cls, value: Release[Any], **otherwise: Any) -> Self:
         return super().of(
             value,
-            key=answer_key(release.query),
-            sentence=release.sentence(),
-            guarantee=Guarantee.of(release.guarantee),
+            key=answer_key(value.query),
+            sentence=value.sentence(),
+            guarantee=Guarantee.of(value.guarantee),
+            release=value.to_json(),
             **otherwise,
         )
+
+
+@dataclass(frozen=True)
+class Answer(StoredAnswer):
+    """A release, and what it cost.
+
+    `head` is where the ledger ended when the answer left, as "number:hash"; it travels in the
+    header privod-ledger-head. Keep it: it shows later whether the ledger lost entries.
+    """
+
+    charges: tuple[Charge, ...]
+    stored: bool
+    head: str = ""
+
+    withheld: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def with_cost(cls, answer: values.Answer) -> Answer:
+        release = StoredAnswer.of(answer.release)
+        charges = tuple(Charge.of(charge) for charge in answer.charges)
+        return cls(**vars(release), charges=charges, stored=answer.stored, head=answer.head)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Condition
+from queue import Empty, Full, Queue
+from threading import Condition, Thread
 from time import monotonic
 from typing import TypeVar
 
@@ -24,6 +25,8 @@ from privod.progress import overhearing, report
 __all__ = ["Channel", "Meeting", "Patience", "attend", "host", "reason_of"]
 
 SESSION_BYTES = 16
+WAITING = 64  # frames for one party that the aggregator keeps while it relays
+LOOK_SECONDS = 1.0  # between looks whether the run still goes on
 Result = TypeVar("Result")
 
 
@@ -75,6 +78,14 @@ class Channel(ABC):
     def _carry(self, frames: Iterator[bytes]) -> Iterable[bytes]:
         """Bring the frames to the aggregator; give back the frames of its answer."""
 
+    def relay(self, frames: Iterator[bytes]) -> Iterable[bytes]:  # noqa: ARG002
+        """Pass frames on to other parties, outside the steps, and give back those for this one.
+
+        A frame begins with the place of its receiver on the roster; when it arrives, with that of
+        its sender.
+        """
+        raise ProtocolAborted("This transport carries messages of steps only. Run over gRPC.")
+
     @abstractmethod
     def moved(self) -> None:
         """Tell the aggregator that one's own work goes on."""
@@ -117,6 +128,7 @@ class Meeting:
         self._answers: dict[str, dict[int, bytes]] = {name: {} for name in self.names}
         self._failure: str | None = None
         self._finished = False
+        self._boxes: dict[str, Queue[bytes | None]] = {name: Queue(WAITING) for name in self.names}
 
     # what the protocol calls
 
@@ -259,6 +271,47 @@ class Meeting:
                 self.fail(str(problem))
             raise
         yield from split(answer, self.session, step)
+
+    def relay(self, name: str, frames: Iterable[bytes]) -> Iterator[bytes]:
+        """Pass a party's frames on, and give back those for it, until it sends no more."""
+        place = bytes([self.names.index(name)])
+        box = self._boxes[name]
+
+        def pass_on() -> None:
+            try:
+                for frame in frames:
+                    if len(frame) < 2 or frame[0] >= len(self.names):
+                        raise ProtocolAborted(f"{name!r} sent a frame to nobody. Run again.")
+                    self._put(self._boxes[self.names[frame[0]]], place + frame[1:])
+                    self.moved(name)
+                self._put(box, None)
+            except ProtocolAborted as problem:
+                self.fail(str(problem))
+            except Exception:
+                self.leave(name, None)  # its stream broke
+
+        Thread(target=pass_on, daemon=True).start()
+        while True:
+            try:
+                frame = box.get(timeout=LOOK_SECONDS)
+            except Empty:
+                self._look()
+                continue
+            if frame is None:
+                return
+            yield frame
+
+    def _put(self, box: Queue[bytes | None], frame: bytes | None) -> None:
+        while True:
+            try:
+                box.put(frame, timeout=LOOK_SECONDS)
+                return
+            except Full:
+                self._look()
+
+    def _look(self) -> None:
+        with self._changed:
+            self._raise_failure()
 
     def wait_for_end(self, seconds: float) -> bool:
         """Wait that long at most; return whether the run has ended, well or badly."""

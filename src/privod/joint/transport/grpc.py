@@ -29,7 +29,7 @@ except ImportError:
 __all__ = ["GrpcAggregator", "GrpcChannel"]
 
 SERVICE = "privod.Parties"
-ATTEND, TRADE = f"/{SERVICE}/Attend", f"/{SERVICE}/Trade"
+ATTEND, TRADE, RELAY = (f"/{SERVICE}/{name}" for name in ("Attend", "Trade", "Relay"))
 DONE = b"done"
 ROSTER_KEY = "privod-roster"
 HEARTBEAT = b""
@@ -88,6 +88,7 @@ class GrpcAggregator:
         handlers = {
             "Attend": grpc.stream_stream_rpc_method_handler(self._attend),
             "Trade": grpc.stream_stream_rpc_method_handler(self._trade),
+            "Relay": grpc.stream_stream_rpc_method_handler(self._relay),
         }
         service = grpc.method_handlers_generic_handler(SERVICE, handlers)
         self._server.add_generic_rpc_handlers((service,))
@@ -160,6 +161,13 @@ class GrpcAggregator:
             context.abort(grpc.StatusCode.ABORTED, str(problem))
         except grpc.RpcError:
             self.meeting.leave(name, None)
+
+    def _relay(self, frames: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        name = self._speaker(context)
+        try:
+            yield from self.meeting.relay(name, frames)
+        except ProtocolAborted as problem:
+            context.abort(grpc.StatusCode.ABORTED, str(problem))
 
     def _speaker(self, context: Any) -> str:
         """Return the name whose pinned certificate the caller has, or end the call."""
@@ -266,8 +274,15 @@ class GrpcChannel(Channel):
                 return
 
     def _carry(self, frames: Iterator[bytes]) -> Iterable[bytes]:
+        return self._stream(TRADE, frames)
+
+    def relay(self, frames: Iterator[bytes]) -> Iterable[bytes]:
+        """Pass frames on to other parties, and give back those for this one."""
+        return self._stream(RELAY, frames)
+
+    def _stream(self, method: str, frames: Iterator[bytes]) -> Iterable[bytes]:
         self.check()
-        self._call = self._wire.stream_stream(TRADE)(frames)
+        self._call = self._wire.stream_stream(method)(frames)
         try:
             yield from self._call
         except grpc.RpcError as problem:

@@ -26,6 +26,9 @@ class MemoryChannel(Channel):
     def _carry(self, frames: Iterator[bytes]) -> Iterable[bytes]:
         return self._meeting.accept(self.name, frames)
 
+    def relay(self, frames: Iterator[bytes]) -> Iterable[bytes]:
+        return self._meeting.relay(self.name, frames)
+
     def moved(self) -> None:
         self._meeting.moved(self.name)
 

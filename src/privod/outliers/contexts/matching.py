@@ -171,10 +171,6 @@ class RecordView:
     def _everything(self) -> Rule:
         return Rule(EVERYTHING, self.value, 1, 0.0, np.zeros(0), 0)
 
-    def where_everything_matches(self) -> RecordView:
-        """The same view for a detector to which everything stands out."""
-        return replace(self, rule=self._everything)
-
     def without(self, rows: Ints) -> RecordView:
         """What the record sees when these rows of the table are gone: a view of fewer others."""
         kept = ~np.isin(self.rows, rows)

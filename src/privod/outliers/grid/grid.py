@@ -208,7 +208,8 @@ class Grid:
     def distances(self, point: Floats, cells: Cells) -> Floats:
         """L1 distance of one point to the center of each cell, in cells, added axis by axis."""
         own = self.cells_of(point[None])[0]
-        place = np.clip((point - self._lows) * self._scales, own + INSIDE, own + 1 - INSIDE)
+        with np.errstate(over="ignore"):  # what is too far for a float is clipped
+            place = np.clip((point - self._lows) * self._scales, own + INSIDE, own + 1 - INSIDE)
         total = np.zeros(len(cells))
         for axis in range(self.n_axes):
             total += np.abs(place[axis] - (cells[:, axis] + 0.5))

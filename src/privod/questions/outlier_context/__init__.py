@@ -10,6 +10,7 @@ QUESTION = Question(
     picture="privod.questions.outlier_context.picture:draw",
     owner_picture="privod.questions.outlier_context.picture:draw_for_owner",
     games="privod.questions.outlier_context.audit:games",
+    adjacent="privod.questions.outlier_context.audit:same_contexts",
     exports=("privod.outliers.contexts.contexts:Context",),
     guide="questions/outlier_context.md",
     proof="proofs/outlier_context.md",

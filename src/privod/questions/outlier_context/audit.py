@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from privod.audit.game import Game, Reading
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.outliers.contexts.contexts import Context
+from privod.outliers.contexts.detectors import detector
+from privod.outliers.contexts.matching import look_from
+from privod.privacy import SameContexts
+from privod.query.query import Query
+from privod.questions.outlier_context.persons import persons_in
 from privod.questions.outlier_context.query import OutlierContext
 
-__all__ = ["games", "table_with"]
+__all__ = ["games", "same_contexts", "table_with"]
 
 DOMAIN = Domain((Categorical("group", ("a", "b")), Numeric("salary", 0, 100)))
 
@@ -28,6 +36,22 @@ def _place(value: Context | None) -> float:
 
 
 READINGS = (Reading("the context as a number", _place),)
+
+
+def same_contexts(query: Query[Any], one: Table, other: Table) -> bool:
+    """Whether every person asked about stands out in the same contexts of both tables."""
+    adjacency = query.guarantee().adjacency
+    assert isinstance(adjacency, SameContexts)  # noqa: S101 - what such questions promise under
+    rule = detector(adjacency.detector)
+    for person in persons_in(adjacency.record):
+        space = person.space(one.domain)
+        here, there = (
+            look_from(table, space, adjacency.column, person.value, rule).scan() >= 0
+            for table in (one, other)
+        )
+        if not np.array_equal(here, there):
+            return False
+    return True
 
 
 def games(kind: type[OutlierContext] = OutlierContext) -> tuple[Game, ...]:

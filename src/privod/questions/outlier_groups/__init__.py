@@ -10,6 +10,7 @@ QUESTION = Question(
     picture="privod.questions.outlier_groups.picture:draw",
     owner_picture="privod.questions.outlier_groups.picture:draw_for_owner",
     games="privod.questions.outlier_groups.audit:games",
+    adjacent="privod.questions.outlier_context.audit:same_contexts",
     exports=("privod.questions.outlier_context.groups:PersonGroups",),
     guide="questions/outlier_groups.md",
     proof="proofs/outlier_groups.md",

@@ -250,10 +250,10 @@ class RareCounts(Query[ValueCounts]):
             found.append(cls(columns=domain.categorical_names[:2], max_crowd=5, epsilon=1))
         columns: list[Categorical | Numeric] = [*domain.numeric()[:1], *domain.categorical()[:1]]
         if columns:
-            lowest, highest = (tuple(end_of(one, last=end) for one in columns) for end in (0, 1))
+            ends = (tuple(end_of(one, last=end) for one in columns) for end in (0, 1))
             names = tuple(one.name for one in columns)
             asked: dict[str, Any] = {"columns": names, "max_crowd": 3, "epsilon": 1}
-            found.append(cls(**asked, records=(lowest, highest)))
+            found.append(cls(**asked, records=tuple(dict.fromkeys(ends))))  # of one category: one
         return tuple(found)
 
     def _cells(self, domain: Domain) -> int:

@@ -1,0 +1,119 @@
+"""The replay audit of a registered question: hostile tables, and hostile parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from privod.audit.game import Game
+from privod.audit.pairs import table_pairs, variants
+from privod.audit.replay import Replayed, replay_question
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.errors import NoPromise
+from privod.privacy import AddRemove, InAlikeCrowd, InCrowd, Replace, Statement
+from privod.query.query import Query
+from privod.registry import Question, load, question
+
+__all__ = ["replay_audit", "replay_game"]
+
+DOMAINS = (
+    Domain(
+        (
+            Numeric("x", -16, 16),
+            Numeric("y", 0, 100),
+            Categorical("group", ("a", "b", "c")),
+            Categorical("grade", (1, 2)),
+        )
+    ),
+    Domain((Numeric("x", -1, 1), Numeric("y", 0, 1e6, fill=3.0), Categorical("group", ("a", "b"))),
+           person="who", max_rows_per_person=3),
+)  # fmt: skip
+"""What is replayed beside the games: rows alone, and persons with several."""
+
+TIMES = 3  # a game is replayed each way
+
+PLAIN = AddRemove | Replace | InCrowd | InAlikeCrowd
+
+
+def replay_game(game: Game, times: int = TIMES) -> Replayed:
+    """Replay the two tables of a game, each way, so many times."""
+    ways = [(game.left, game.right), (game.right, game.left)]
+    return replay_question(game.query, game.query.cost(), ways * times)
+
+
+def replay_audit(
+    name: str,
+    pairs: int,
+    domains: tuple[Domain, ...] = (),
+) -> Replayed:
+    """Replay a registered question on so many pairs, divided among its claims and variants.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the registry.
+    pairs : int
+        How many; at least one of each variant.
+    domains : tuple of Domain, optional
+        Of which data: its examples there are asked. If not given, its games and usual data.
+    """
+    described = question(name)
+    found = list(_claims(described, domains))
+    each = -(-pairs // max(1, len(found)))
+    whole: Replayed | None = None
+    for number, (query, domain, statement, game) in enumerate(found):
+        listed = islice(_pairs(described, query, domain, statement, game, number), each)
+        one = replay_question(query, statement.cost, listed)
+        done = one.pairs + (0 if whole is None else whole.pairs)
+        if not one.holds:
+            return replace(one, pairs=done, trouble=f"{one.trouble} {query.to_json()}")
+        best = one if whole is None or one.share > whole.share else whole
+        whole = replace(best, pairs=done)
+    if whole is None:
+        raise NoPromise(f"{name} claims nothing that a replay can look at.")
+    return whole
+
+
+Claim = tuple[Query[Any], Domain, Statement, Game | None]
+
+
+def _claims(described: Question, domains: tuple[Domain, ...]) -> Iterator[Claim]:
+    """Every statement of the question of every game and example, and of their variants."""
+    games: tuple[Game, ...] = () if domains else load(described.games)()
+    asked: type[Query[Any]] = load(described.query)
+    bases: list[tuple[Query[Any], Domain, Game | None]] = [
+        (game.query, game.left.domain, game) for game in games
+    ]
+    for domain in domains or DOMAINS:
+        bases += [(query, domain, None) for query in asked.examples(domain)]
+    for query, domain, game in bases:
+        for variant in variants(query, domain):
+            for statement in variant.statements(domain):
+                with suppress(NoPromise):  # towards persons with several rows
+                    claimed = statement.towards(statement.adjacency, domain.max_rows_per_person)
+                    if claimed is not None and (
+                        isinstance(statement.adjacency, PLAIN) or described.adjacent
+                    ):
+                        yield variant, domain, Statement(claimed, statement.adjacency), game
+
+
+def _pairs(
+    described: Question,
+    query: Query[Any],
+    domain: Domain,
+    statement: Statement,
+    game: Game | None,
+    seed: int,
+) -> Iterator[tuple[Table, Table]]:
+    """The pair of the game both ways, where it is one of this adjacency, and generated ones."""
+    if game is not None and statement.adjacency == game.query.guarantee().adjacency:
+        yield game.left, game.right
+        yield game.right, game.left
+    adjacent = None if isinstance(statement.adjacency, PLAIN) else load(described.adjacent)
+    tried = table_pairs(domain, statement.adjacency, query, seed=seed)
+    for one, other in tried if adjacent is None else islice(tried, 200):
+        if adjacent is None or adjacent(query, one, other):
+            yield one, other

@@ -1,0 +1,1 @@
+"""Exact joint outliers by an engine for secure computation, a guest in its own environment."""

@@ -1,0 +1,112 @@
+"""The sizes of the engine's program, all public, and what a run of it costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from privod.errors import InvalidParameter
+
+__all__ = ["Program", "program_for"]
+
+MOST_ROWS = 200_000
+MISSED = 10**4  # one in so many outliers at most is no candidate
+
+# Measured by benchmarks/exact_runs.py, forwarding included; seconds are of all three parties.
+START_SECONDS = 4.0
+PAIR_SECONDS, PAIR_BYTES = 9e-6, 55.0
+SORT_SECONDS, SORT_BYTES = 2e-4, 700.0  # of a word
+SORT_WORDS = 8  # of a row besides its columns
+
+
+@dataclass(frozen=True)
+class Program:
+    """What every computing party compiles.
+
+    Attributes
+    ----------
+    rows, columns : int
+        Of all holders together.
+    squared_radius : int
+        In squared steps.
+    max_crowd : int
+        The largest crowd of an outlier, itself included.
+    sample : int
+        Rows that all are first counted against; 0 if every row is a candidate.
+    candidates : int
+        Rows with the fewest neighbors in the sample, whose crowds are counted exactly.
+    fewest : int
+        The sample count up to which a row may be an outlier.
+    most_outliers : int
+        The answer cap.
+    """
+
+    rows: int
+    columns: int
+    squared_radius: int
+    max_crowd: int
+    sample: int
+    candidates: int
+    fewest: int
+    most_outliers: int
+
+    @property
+    def pairs(self) -> int:
+        """How many distances are compared with the radius."""
+        return self.rows * (self.sample + self.candidates)
+
+    def bytes_sent(self) -> float:
+        """About how many bytes each computing party sends."""
+        return PAIR_BYTES * self.pairs + SORT_BYTES * self._sorted()
+
+    def core_seconds(self) -> float:
+        """About how many seconds of one core all three computing parties need together."""
+        return START_SECONDS + PAIR_SECONDS * self.pairs + SORT_SECONDS * self._sorted()
+
+    def _sorted(self) -> int:
+        """How many words are sorted: counts with all columns, and verdicts back into order."""
+        return self.rows * (self.columns + SORT_WORDS) if self.sample else 0
+
+
+def program_for(
+    rows: int,
+    columns: int,
+    *,
+    squared_radius: int,
+    max_crowd: int,
+    sample: int,
+    candidates: float,
+    most_outliers: float,
+) -> Program:
+    """Return the program for so many rows, or raise: all parties compute the same sizes."""
+    if rows > MOST_ROWS:
+        way_out = "Agree on a random part of the rows, or use the joint detector."
+        raise InvalidParameter("rows", f"must be at most {MOST_ROWS}", rows, way_out)
+    if not 1 <= max_crowd < rows:
+        way_out = "Use another far_fraction, or more rows."
+        rule = "must leave an outlier at least itself and less than all rows"
+        raise InvalidParameter("far_fraction", rule, max_crowd, way_out)
+    chosen, fewest = math.ceil(candidates * rows), 0
+    if rows <= 2 * sample or chosen >= rows:
+        sample, chosen = 0, rows
+    else:
+        fewest = _sample_count(rows, max_crowd, sample)
+    most = max(1, math.floor(most_outliers * rows))
+    return Program(rows, columns, squared_radius, max_crowd, sample, chosen, fewest, most)
+
+
+def _sample_count(rows: int, crowd: int, sample: int) -> int:
+    """Return the sample count that a record in such a crowd exceeds once in `MISSED` at most.
+
+    The crowd's records in the sample are hypergeometric. Integers, so that all parties agree.
+    """
+    total = math.comb(rows, sample)
+    count = max(0, sample - (rows - crowd))
+    term = math.comb(crowd, count) * math.comb(rows - crowd, sample - count)
+    below = term
+    while MISSED * (total - below) > total:
+        term = term * (crowd - count) * (sample - count)
+        term //= (count + 1) * (rows - crowd - sample + count + 1)
+        count += 1
+        below += term
+    return count

@@ -1,0 +1,329 @@
+"""Which of my records are outliers in our joint data, exactly, with only the answer opened?
+
+Values become integers of the agreed ranges, the three computing parties of the roster compute on
+shares of them, and each holder receives the verdicts about its own rows
+(docs/questions/exact_outliers.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.joint.alone import outliers_alone
+from privod.joint.exact.program import Program, program_for
+from privod.joint.outliers import OutlierResult
+from privod.joint.persons import check_one_record_each
+from privod.joint.question import JointQuestion, Seat, known_parameters, parameters_of
+from privod.joint.roster import Roster
+from privod.joint.transport.channel import Meeting
+from privod.outliers.hashing.outliers import crowd_limit
+from privod.privacy import Secrecy
+from privod.query.checks import MOST_AXES, checked_radius, column_names, whole_number
+from privod.query.query import canonical_json
+
+__all__ = ["ENGINE", "NOT_PROTECTED", "ExactOutliers", "ExactResult"]
+
+ENGINE = "0.9.5"  # of SPU: everybody runs this one
+PARTITIONS = ("horizontal", "vertical")
+FEWEST_STEPS, MOST_STEPS = 1 << 10, 1 << 20  # of an integer to the radius
+LARGEST_SQUARE = 2**63  # a squared distance less a squared radius must be a word with a sign
+
+NOT_PROTECTED = (
+    "What it does not protect against."
+    ' "No value is opened" holds only while all three computing parties run the unmodified program.'
+    " A dishonest one that also receives verdicts, or colludes with a holder who does, can set"
+    " radius and caps alone and read about one chosen bit of anyone's records per row of its own,"
+    " unnoticed. A lying holder tests n_own / max_crowd far-apart places and, around each, as many"
+    " shifted balls as the answer cap leaves, and locates a lone record to about R / tests in one"
+    " run. Noise on counts does not help (copies average it out); there is none. The answer is not"
+    " differentially private. So a second run with any changed row, radius, max_crowd or column"
+    " needs a new approval, which lists earlier runs. Where a party may be dishonest: the joint"
+    " detector, or alone."
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExactResult(OutlierResult):
+    """Which of a holder's records are outliers, exactly; over columns, which of all records.
+
+    Attributes
+    ----------
+    fits, few : bool or None
+        The two bits: all possible outliers were candidates; the outliers were within the answer
+        cap. Where one is false no verdict was opened. None at a party without records.
+    """
+
+    question: ExactOutliers
+    fits: bool | None
+    few: bool | None
+
+    def sentences(self) -> list[str]:
+        asked = self.question
+        if self.fits is None:
+            return [
+                f"This party computed on shares of {self.n_records} records; it got no verdict."
+            ]
+        if self.fits and self.few:
+            exact = f"Exact in steps of 1/{asked.steps()} of the radius."
+            return [*super().sentences(), exact]
+        share, what = asked.most_outliers, "are"
+        if not self.fits:
+            share, what = asked.candidates, "may be"
+        return [
+            f"Alone {len(self.alone)} of your {self.own_records} records are outliers.",
+            f"No verdict was opened: more than {100 * share:g} % of the {self.n_records} records"
+            f" {what} outliers. Is the radius too small? Another run needs another approval.",
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        return {**super().to_json(), "candidates_fit": self.fits, "within_cap": self.few}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactOutliers(JointQuestion):
+    """Each holder learns exactly which of its records are outliers in the data of all holders.
+
+    Guarantee
+    ---------
+    Holders learn the verdicts and two bits, nothing else, while the three computing parties run the
+    unmodified program and no two of them put their shares together. The answer has no noise and is
+    not differentially private. `NOT_PROTECTED` says what dishonest parties can do.
+
+    Parameters
+    ----------
+    partition : str
+        "horizontal": same columns, different records. "vertical": same records in the same order,
+        different columns.
+    radius : float
+        How near a neighbor is.
+    far_fraction : float
+        The share of all records that must lie farther than the radius from an outlier.
+    ranges : dict of str to (float, float)
+        All numeric columns with their agreed lows and highs.
+    scale : bool
+        Measure every column in parts of its range, the radius as well.
+    sample : int
+        Rows of a joint random sample, by which candidates are found.
+    candidates : float
+        The share of rows whose crowds are counted exactly.
+    most_outliers : float
+        The answer cap: with a larger share of outliers no verdict is opened.
+    """
+
+    name: ClassVar[str] = "exact-outliers-1"
+    question: ClassVar[str] = (
+        "Which of my records are outliers in our joint data, exactly, with only the answer opened?"
+    )
+    approved_singly: ClassVar[bool] = True
+
+    partition: str
+    radius: float
+    far_fraction: float
+    ranges: dict[str, tuple[float, float]]
+    scale: bool = False
+    sample: int = 1000
+    candidates: float = 0.05
+    most_outliers: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.partition not in PARTITIONS:
+            rule = f"must be one of {', '.join(PARTITIONS)}"
+            raise InvalidParameter("partition", rule, self.partition, "Try 'horizontal'.")
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        if self.radius == 0:
+            raise InvalidParameter("radius", "must be above 0", self.radius, "Try 1.")
+        crowd_limit(self.far_fraction, 1)
+        whole_number(self.sample, "sample", 1)
+        for name in ("candidates", "most_outliers"):
+            if not 0 < getattr(self, name) < 1:
+                rule = "must be between 0 and 1"
+                raise InvalidParameter(name, rule, getattr(self, name), "Try 0.01.")
+        object.__setattr__(self, "ranges", _read_ranges(self.ranges))
+        self.steps()
+
+    @property
+    def over_columns(self) -> bool:
+        return self.partition == "vertical"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(self.ranges)
+
+    def steps(self) -> int:
+        """How many integers a radius has: the most that 64 bits have room for; raise below 1024."""
+        steps = MOST_STEPS
+        while True:
+            units = [1.0 if self.scale else high - low for low, high in self.ranges.values()]
+            widths = [math.ceil(unit / self.radius * steps) + 1 for unit in units]
+            if sum(width**2 for width in widths) < LARGEST_SQUARE:
+                return steps
+            steps //= 2
+            if steps < FEWEST_STEPS:
+                rule = "must not be so small beside the ranges: squares would exceed 64 bits"
+                way_out = "Use a larger radius, narrower ranges or fewer columns."
+                raise InvalidParameter("radius", rule, self.radius, way_out)
+
+    def integers(self, points: NDArray[np.float64], columns: Sequence[str]) -> NDArray[np.int64]:
+        """Write values of some columns as integers, in steps from the lows."""
+        lows, highs = np.array([self.ranges[name] for name in columns]).T
+        units = (highs - lows if self.scale else 1.0) * self.radius
+        inside = np.clip(points, lows, highs) - lows
+        made: NDArray[np.int64] = np.rint(inside / units * self.steps()).astype(np.int64)
+        return made
+
+    def program(self, rows: int) -> Program:
+        """Return the program for so many rows, or raise."""
+        return program_for(
+            rows,
+            len(self.ranges),
+            squared_radius=self.steps() ** 2,
+            max_crowd=crowd_limit(self.far_fraction, rows),
+            sample=self.sample,
+            candidates=self.candidates,
+            most_outliers=self.most_outliers,
+        )
+
+    def own_columns(self, domain: Domain) -> tuple[str, ...]:
+        """The question's columns that a domain has, in the question's order."""
+        return tuple(name for name in self.columns if name in domain.numeric_names)
+
+    def check(self, domain: Domain) -> None:
+        check_one_record_each(domain)
+        own = self.own_columns(domain)
+        if not self.over_columns:
+            domain.numeric(self.columns)
+        elif not own:
+            way_out = f"The question's columns are {list(self.columns)}."
+            raise InvalidParameter("domain", "must have a column of the question", (), way_out)
+        elif not domain.keeps_every_row:
+            rule = "must keep every row, so that the parties' rows stay aligned"
+            way_out = "Give every column a fill, and no person column."
+            raise InvalidParameter("domain", rule, list(domain.names), way_out)
+        for one in domain.numeric(own):
+            if (one.low, one.high) != self.ranges[one.name]:
+                rule = f"must have the agreed range of {one.name!r}, {list(self.ranges[one.name])}"
+                way_out = "Declare that range, or agree on another question."
+                raise InvalidParameter("domain", rule, [one.low, one.high], way_out)
+
+    def check_roster(self, roster: Roster) -> None:
+        roster.check_computing()
+
+    def table_guarantee(self) -> None:
+        """Nothing that is opened has noise."""
+
+    def secrecy(self) -> Secrecy:
+        whose = "each row" if self.over_columns else "each of its own rows"
+        learns = (
+            (
+                "each holder",
+                f"for {whose} whether it is an outlier, every holder's number of rows and columns,"
+                " and two bits: whether all possible outliers were candidates, and whether the"
+                " outliers were within the answer cap (where one is 0, no verdict)",
+            ),
+            ("each computing party", "every holder's number of rows and columns"),
+            ("two computing parties together", "every value of every holder"),
+            ("the aggregator", "the sizes and times of sealed messages"),
+        )
+        return Secrecy("exact, by three computing parties", learns, 1)
+
+    def warning(self) -> str:
+        return NOT_PROTECTED
+
+    def expectation(
+        self,
+        records: int | None,
+        n_parties: int,  # noqa: ARG002
+        domain: Domain | None,  # noqa: ARG002
+    ) -> list[str]:
+        if records is None:
+            way_out = "Say roughly how many records all holders have with --records."
+            raise InvalidParameter("records", "is needed to plan", None, way_out)
+        made = self.program(records)
+        screened = "Every record is a candidate."
+        if made.sample:
+            crowd = round(made.fewest / made.sample * records)
+            screened = (
+                f"Verdicts are opened only if at most {made.candidates} records have fewer than"
+                f" about {crowd} others near them, counted in a sample of {made.sample}. An outlier"
+                " is missed with probability 0.0001 at most."
+            )
+        return [
+            f"An outlier has at most {made.max_crowd} records within the radius, itself included."
+            f" Verdicts are opened only if at most {made.most_outliers} records are outliers.",
+            screened,
+            f"Values are rounded to 1/{self.steps()} of the radius.",
+            f"The three computing parties need about {made.core_seconds():.2g} core-seconds"
+            f" together. Each sends about {made.bytes_sent() / 1e6:.2g} MB.",
+            NOT_PROTECTED,
+        ]
+
+    def outliers_alone(self, table: Table) -> NDArray[np.int64]:
+        """The rows that are outliers among the holder's own."""
+        own = self.own_columns(table.domain)
+        points = self.integers(table.numbers(own), own) / self.steps()
+        return outliers_alone(points, 1.0, self.far_fraction, len(self.ranges))
+
+    def alone(self, table: Table) -> str:
+        found = len(self.outliers_alone(table))
+        return f"Alone {found} of your {len(table)} records are outliers; nothing was sent."
+
+    def take_part(self, seat: Seat) -> ExactResult:
+        from privod.joint.exact.protocol import take_part
+
+        return take_part(self, seat)
+
+    def host(
+        self,
+        meeting: Meeting,
+        roster: Roster,  # noqa: ARG002
+        domain: Domain | None,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        from privod.joint.exact.protocol import host
+
+        host(meeting)
+        return {}
+
+    def to_json(self) -> dict[str, Any]:
+        ranges = {name: list(both) for name, both in self.ranges.items()}
+        return {"name": self.name, **parameters_of(self), "ranges": ranges}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        given = known_parameters(cls, data)
+        try:
+            return cls(**given)
+        except TypeError:
+            way_out = "Give partition, radius, far_fraction and ranges."
+            raise InvalidParameter(
+                "parameters", "must be complete", sorted(given), way_out
+            ) from None
+
+    def terms(self, domain: Domain | None) -> bytes:  # noqa: ARG002 - the question has the ranges
+        """Return what all parties must agree on."""
+        return canonical_json({"question": self.to_json(), "engine": f"spu {ENGINE}"}).encode()
+
+
+def _read_ranges(given: Any) -> dict[str, tuple[float, float]]:
+    way_out = 'Write {"age": [0, 120], "weight": [0, 300]}.'
+    try:
+        read = {name: (float(low), float(high)) for name, (low, high) in given.items()}
+    except (AttributeError, TypeError, ValueError):
+        rule = "must give every column a low and a high"
+        raise InvalidParameter("ranges", rule, given, way_out) from None
+    column_names(tuple(read))
+    if len(read) > MOST_AXES:
+        raise InvalidParameter("ranges", f"must be at most {MOST_AXES}", len(read), way_out)
+    for name, (low, high) in read.items():
+        if not -math.inf < low < high < math.inf:
+            rule = "must have finite lows below their highs"
+            raise InvalidParameter("ranges", rule, {name: [low, high]}, way_out)
+    return read

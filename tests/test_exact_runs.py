@@ -1,0 +1,489 @@
+"""Exact joint runs with the engine: what is opened, what is not, and what dishonest parties get."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import monotonic, sleep
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from privod.data import Domain, Numeric, Table
+from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
+from privod.joint.exact import protocol
+from privod.joint.exact.engine import READY, EngineProcess, home
+from privod.joint.exact.forwarder import Requests, _varint
+from privod.joint.exact.question import NOT_PROTECTED, ExactOutliers, ExactResult
+from privod.joint.question import Seat
+from privod.joint.run import rehearse
+from privod.outliers.crowds.distance import crowds
+
+INSTALLED = (home() / READY).is_file()
+needs_engine = pytest.mark.skipif(
+    not INSTALLED, reason="SPU is not installed: run `privod engine install spu`"
+)
+COLUMNS = ("a", "b", "c")
+RANGE = (-8.0, 8.0)
+ROWS = 500
+OUTLIERS = (40, 41, 333)
+Points = NDArray[np.float64]
+
+
+def question(**other: Any) -> ExactOutliers:
+    told: dict[str, Any] = {
+        "partition": "horizontal",
+        "radius": 2.5,
+        "far_fraction": 0.99,
+        "ranges": dict.fromkeys(COLUMNS, RANGE),
+        "sample": 100,
+        "candidates": 0.2,
+    }
+    return ExactOutliers(**{**told, **other})
+
+
+def data(seed: int) -> Points:
+    """Records of which three lie far from all others, whatever the seed."""
+    points = np.random.default_rng(seed).standard_normal((ROWS, len(COLUMNS))).clip(-2, 2)
+    for place, row in enumerate(OUTLIERS):
+        points[row] = [6, -6, 5 - 4 * place]
+    return points
+
+
+def table(points: Points, columns: tuple[str, ...] = COLUMNS) -> Table:
+    domain = Domain(tuple(Numeric(name, *RANGE, fill=0) for name in columns))
+    return Table(domain, {name: points[:, COLUMNS.index(name)] for name in columns})
+
+
+def pooled(asked: ExactOutliers, points: Points) -> list[int]:
+    """The slow, obvious twin: all integers in one place."""
+    whole = asked.integers(points, COLUMNS)
+    squares = ((whole[:, None] - whole[None]) ** 2).sum(2)
+    program = asked.program(len(points))
+    crowd = (squares <= program.squared_radius).sum(1)
+    return np.flatnonzero(crowd <= program.max_crowd).tolist()
+
+
+def run(
+    asked: ExactOutliers,
+    tables: Mapping[str, Table | None],
+    acts: Mapping[str, Callable[[Seat], ExactResult]] | None = None,
+) -> dict[str, ExactResult]:
+    return rehearse(asked, tables, acts=acts).answers
+
+
+def over_rows(points: Points, first: int = 200) -> dict[str, Table | None]:
+    halves = {"h1": table(points[:first]), "h2": table(points[first:])}
+    return {"c1": None, "c2": None, "c3": None, **halves}
+
+
+def with_ids(asked: ExactOutliers, ids: list[str] | None) -> Callable[[Seat], ExactResult]:
+    return lambda seat: asked.take_part(replace(seat, ids=ids))
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+    """What travels between engines by rank and size, what is opened, and what computing parties
+    hold."""
+    noted: dict[str, list[Any]] = {"requests": [], "opened": [], "shares": []}
+    check, opened, share = Requests._check, protocol.opened, protocol._Run.share
+
+    def noting_check(self: Requests, meta: bytes, body: memoryview) -> None:
+        noted["requests"].append((self.rank, _payload(body)))
+        check(self, meta, body)
+
+    def noting_opened(shares: list[Any]) -> Any:
+        words = opened(shares)
+        noted["opened"].append(words.tolist())
+        return words
+
+    def noting_share(self: Any, sizes: Any) -> Any:
+        held = share(self, sizes)
+        noted["shares"].append(held)
+        return held
+
+    monkeypatch.setattr(Requests, "_check", noting_check)
+    monkeypatch.setattr(protocol, "opened", noting_opened)
+    monkeypatch.setattr(protocol._Run, "share", noting_share)
+    return noted
+
+
+@needs_engine
+def test_over_rows_only_verdicts_are_opened_and_messages_do_not_tell_the_data(
+    seen: dict[str, list[Any]],
+) -> None:
+    asked, sizes = question(), []
+    assert asked.program(ROWS).sample == 100
+    for seed in (1, 2):
+        for noted in seen.values():
+            noted.clear()
+        points = data(seed)
+        assert pooled(asked, points) == list(OUTLIERS)
+        answers = run(asked, over_rows(points))
+        assert answers["h1"].rows.tolist() == [40, 41]
+        assert answers["h2"].rows.tolist() == [133]
+        assert [answers[name].fits for name in ("h1", "c1")] == [True, None]
+        assert len(answers["c1"].rows) == 0
+        # The only words that anybody put together: two bits and its own verdicts, at two holders.
+        assert sorted(map(len, seen["opened"])) == [202, 302]
+        # One computing party alone sees uniform words: no rank correlation beyond chance.
+        for held in filter(lambda one: one is not None, seen["shares"]):
+            for component in range(2):
+                for place in range(len(COLUMNS)):
+                    found = spearmanr(held[:, place, component], points[:, place]).statistic
+                    assert abs(found) < 5 / np.sqrt(ROWS)
+        sent = Counter(seen["requests"])
+        sizes.append({key: sent[key] for key in sent if key[1] > 9})  # numbers in receipts vary
+    assert sizes[0] == sizes[1]  # sizes, numbers and senders of all messages between engines
+    assert sum(sizes[0].values()) > 1000
+
+
+@needs_engine
+def test_a_radius_mistyped_by_ten_opens_two_bits_and_nothing_else(
+    seen: dict[str, list[Any]],
+) -> None:
+    asked = question(radius=0.25)
+    points = data(1)
+    assert len(pooled(asked, points)) > ROWS / 2
+    answers = run(asked, over_rows(points))
+    for name in ("h1", "h2"):
+        assert (answers[name].fits, answers[name].few) == (False, False)
+        assert len(answers[name].rows) == 0
+        assert "No verdict was opened" in answers[name].sentences()[-1]
+    assert all(set(words[2:]) == {0} for words in seen["opened"])
+
+
+@needs_engine
+def test_over_columns_all_holders_get_the_row_numbers() -> None:
+    asked = question(partition="vertical", sample=1000, far_fraction=0.985)
+    points = data(3)[:300]
+    ids = [f"r{row}" for row in range(300)]
+    tables = {"c1": table(points, ("b",)), "c2": None, "c3": None, "h": table(points, ("c", "a"))}
+    acts = {
+        "c1": with_ids(asked, ids),
+        "h": with_ids(asked, [f" {one}" for one in ids]),
+    }
+    answers = run(asked, tables, acts)
+    assert answers["c1"].rows.tolist() == answers["h"].rows.tolist() == pooled(asked, points)
+    assert len(answers["h"].rows) == 2
+
+
+@needs_engine
+@pytest.mark.parametrize(
+    ("ids", "match"),
+    [
+        ([f"r{row}" for row in reversed(range(300))], "differ, or are in another order"),
+        ([f"r{row}" for row in range(299)] + ["new"], "differ, or are in another order"),
+    ],
+)
+def test_ids_that_do_not_match_end_the_run_before_anything_is_shared(
+    ids: list[str], match: str, seen: dict[str, list[Any]]
+) -> None:
+    asked = question(partition="vertical")
+    points = data(3)[:300]
+    tables = {"c1": table(points, ("b", "a")), "c2": None, "c3": None, "h": table(points, ("c",))}
+    good = [f"r{row}" for row in range(300)]
+    acts = {"c1": with_ids(asked, good), "h": with_ids(asked, ids)}
+    with pytest.raises(ProtocolAborted, match=match) as problem:
+        run(asked, tables, acts)
+    assert "Nothing was shared" in str(problem.value)
+    assert "r2" not in str(problem.value)
+    assert seen["shares"] == []
+
+
+@needs_engine
+@pytest.mark.parametrize(
+    ("own", "rows", "match"),
+    [
+        (("c",), 299, "ids"),
+        (("c", "b"), 300, "columns are not those"),
+        (("c",), None, "ids are needed"),
+    ],
+)
+def test_other_columns_or_rows_end_the_run_before_anything_is_shared(
+    own: tuple[str, ...], rows: int | None, match: str, seen: dict[str, list[Any]]
+) -> None:
+    asked = question(partition="vertical")
+    points = data(3)[:300]
+    tables = {
+        "c1": table(points, ("b", "a")),
+        "c2": None,
+        "c3": None,
+        "h": table(points[: rows or 300], own),
+    }
+    good = [f"r{row}" for row in range(300)]
+    acts = {
+        "c1": with_ids(asked, good),
+        "h": with_ids(asked, None if rows is None else good[:rows]),
+    }
+    with pytest.raises((ProtocolAborted, InvalidParameter), match=match):
+        run(asked, tables, acts)
+    assert seen["shares"] == []
+
+
+def test_ids_must_be_one_for_each_row_and_none_twice() -> None:
+    asked = question(partition="vertical")
+    for wrong in (["a", "b"], ["a", "b", "b "], ["a", "", "b"]):
+        seat: Any = SimpleNamespace(table=table(data(1)[:3]), ids=wrong)
+        with pytest.raises(InvalidData, match="none twice"):
+            protocol._checked_ids(asked, seat)
+
+
+@needs_engine
+def test_a_lost_engine_ends_the_run_for_everybody(
+    monkeypatch: pytest.MonkeyPatch, seen: dict[str, list[Any]]
+) -> None:
+    compute = EngineProcess.compute
+
+    def killed(self: EngineProcess, job: dict[str, Any], *others: Any) -> Any:
+        if job["rank"] == 1:
+            self._process.send_signal(signal.SIGKILL)
+        return compute(self, job, *others)
+
+    monkeypatch.setattr(EngineProcess, "compute", killed)
+    with pytest.raises(ProtocolAborted, match="No verdict was opened"):
+        run(question(sample=1000), over_rows(data(1)[:300]))
+    assert seen["opened"] == []
+
+
+@needs_engine
+def test_a_holder_that_sends_two_versions_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = protocol.split
+
+    def two_versions(words: Any) -> Any:
+        shares = split(words)
+        shares[0][0, 0, 0] += np.uint64(1)
+        return shares
+
+    monkeypatch.setattr(protocol, "split", two_versions)
+    with pytest.raises(ProtocolAborted, match=r"hold different shares in 'comparing inputs'"):
+        run(question(sample=1000), over_rows(data(1)[:300]))
+
+
+# what is not protected: attacks that succeed
+
+DISHONEST = """
+import importlib.util, json, os
+import numpy as np
+spec = importlib.util.spec_from_file_location("runner", {runner!r})
+runner = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(runner)
+honest = runner.compiled
+
+class Two(dict):
+    items = lambda self: self.good.items()
+
+def compiled(job):
+    own, n = {own}, job["rows"]
+    radius = np.full((n, n), job["squared_radius"], np.int64)
+    crowd = np.full(n, job["max_crowd"], np.int64)
+    radius[:own], crowd[:own] = -1, 0
+    radius[np.arange(own), {victim}] = np.array({thresholds})
+    made = Two(honest(dict(job, squared_radius=radius, max_crowd=crowd, most_outliers=n)))
+    made.good = honest(job)
+    return made
+
+runner.compiled = compiled
+runner.main()
+"""
+
+
+@needs_engine
+def test_a_dishonest_computing_party_with_verdicts_reads_a_victim_unnoticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = question(sample=1000)
+    points = data(1)[:400]
+    victim, per, far = 123, 25, 2_000_000_000  # integers of a record that nobody can have
+    own = per * len(COLUMNS)
+    top = int(asked.steps() * (RANGE[1] - RANGE[0]) / asked.radius)
+    grid = np.linspace(0, top, per + 2)[1:-1].astype(int)
+    places = np.zeros((own, len(COLUMNS)), np.int64)
+    for column in range(len(COLUMNS)):
+        places[column * per : (column + 1) * per, column] = far
+    thresholds = [far**2 - 2 * far * int(at) for _ in COLUMNS for at in grid]
+    script = tmp_path / "dishonest.py"
+    told = {"runner": EngineProcess.script, "own": own, "victim": own + victim}
+    script.write_text(DISHONEST.format(**told, thresholds=thresholds))
+    here = threading.local()
+
+    class Dishonest(EngineProcess):
+        def __init__(self) -> None:
+            if getattr(here, "dishonest", False):
+                self.script = str(script)
+            super().__init__()
+
+    class Liar(ExactOutliers):
+        def integers(self, points: Points, columns: Any) -> NDArray[np.int64]:  # noqa: ARG002
+            return places
+
+    def attack(seat: Seat) -> ExactResult:
+        here.dishonest = True
+        return Liar(**vars(asked)).take_part(seat)
+
+    monkeypatch.setattr(protocol, "EngineProcess", Dishonest)
+    tables = {"c1": table(points[:own]), "c2": None, "c3": None, "h": table(points)}
+    answers = run(asked, tables, {"c1": attack})
+    assert [row for row in answers["h"].rows.tolist() if row not in OUTLIERS] == []
+    assert set(answers["h"].rows.tolist()) == {40, 41, 333}  # every honest verdict is right
+    verdict = np.zeros(own, bool)
+    verdict[answers["c1"].rows] = True
+    true = asked.integers(points[[victim]], COLUMNS)[0]
+    for column in range(len(COLUMNS)):
+        below = ~verdict[column * per : (column + 1) * per]  # thresholds that the value reaches
+        read = grid[below].max() + grid[0] / 2
+        assert abs(read - true[column]) <= 0.6 * grid[0]  # a 26th of its range
+
+
+def test_a_lying_holder_locates_a_lone_record_in_one_run() -> None:
+    """On the ideal answer, which exact runs equal: the cap is respected, nothing is aborted."""
+    rng = np.random.default_rng(5)
+    n, columns, limit, cap, radius = 6000, 4, 60, 60, 1.4
+    honest = rng.standard_normal((4000, columns))
+    errors = []
+    for _ in range(20):
+        victim = rng.standard_normal(columns)
+        victim *= rng.uniform(7, 9) / np.linalg.norm(victim)
+        column, side = rng.permutation(columns)[:2]
+        guess = victim[column] + rng.uniform(-0.5, 0.5) * radius
+        tests = 40
+        tried = np.linspace(guess - 1.5 * radius, guess - 0.5 * radius, tests + 2)[1:-1]
+        sign = np.sign(victim[side])
+        probes, helpers, extras = (
+            np.repeat(victim[None], size, 0) for size in (tests, limit - tests, tests + 1)
+        )
+        probes[:, column] = tried
+        helpers[:, column], extras[:, column] = guess - radius, guess - radius
+        helpers[:, side] += sign * 0.8 * radius
+        extras[:, side] += sign * 1.5 * radius
+        lies = np.concatenate([probes, helpers, extras])
+        rest = rng.standard_normal((n - len(honest) - 1 - len(lies), columns))
+        everything = np.concatenate([lies, rest, honest, victim[None]])
+        outlying = crowds(np.ascontiguousarray(everything), radius, cap=limit + 1) <= limit
+        if outlying.sum() > cap:
+            continue
+        reached = np.flatnonzero(~outlying[:tests])
+        edge = tried[reached[0]] if len(reached) else tried[-1]
+        errors.append(abs(edge + radius - victim[column]) / radius)
+    assert len(errors) >= 15
+    assert np.median(errors) < 0.05  # of the radius; 0.25 was known before
+
+
+# three processes
+
+
+@needs_engine
+def test_three_hospitals_run_it_as_processes_and_one_that_is_killed_ends_it(
+    tmp_path: Path,
+) -> None:
+    privod = partial(_privod, tmp_path)
+    points = data(1)
+    parts = np.split(points, [150, 300])
+    names = ("ahus", "bern", "cork")
+    with_port = f"127.0.0.1:{_free_port()}"
+    parties = [word for name in names for word in ("--party", name)]
+    privod("pki", "pki", *parties, "--address", with_port)
+    asked = question(sample=1000)
+    (tmp_path / "question.json").write_text(json.dumps(asked.to_json()))
+    domain = table(points).domain
+    (tmp_path / "domain.json").write_text(json.dumps(domain.to_json()))
+    for name, part in zip(names, parts, strict=True):
+        rows = [",".join(COLUMNS), *(",".join(map(repr, row)) for row in part.tolist())]
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n")
+    shared = ("--roster", "pki/roster.json", "--question", "question.json")
+    said = privod("plan", "--question", "question.json", "--records", str(ROWS))
+    assert "core-seconds" in said
+
+    def approve(name: str) -> str:
+        files = ("--approvals", f"{name}.approvals", "--record", f"{name}.runs")
+        return privod("approve-run", *shared, "--domain", "domain.json", *files)
+
+    def start(name: str) -> subprocess.Popen[str]:
+        own = ("--certificate", f"pki/{name}/certificate.pem", "--key", f"pki/{name}/key.pem")
+        if name == "aggregator":
+            words: tuple[str, ...] = ("aggregate", "--domain", "domain.json")
+        else:
+            kept = ("--approvals", f"{name}.approvals", "--record", f"{name}.runs")
+            words = ("party", "--domain", "domain.json", "--data", f"{name}.csv", *kept, "--json")
+        return subprocess.Popen(
+            [_PRIVOD, *words, *shared, *own],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    assert " ".join(NOT_PROTECTED.split()) in " ".join(approve(names[0]).split())
+    for name in names[1:]:
+        approve(name)
+    running = {name: start(name) for name in ("aggregator", *names)}
+    ended = {name: process.communicate(timeout=300) for name, process in running.items()}
+    assert {name: process.returncode for name, process in running.items()} == dict.fromkeys(
+        running, 0
+    ), {name: errors[-500:] for name, (_, errors) in ended.items()}
+    found = [json.loads(ended[name][0])["positions"] for name in names]
+    assert found == [[40, 41], [], [33]]
+
+    for name in names:
+        listed = approve(name)
+    assert "without noise" in listed  # the new approval lists the run before
+    running = {name: start(name) for name in ("aggregator", *names)}
+    _wait_for_engine(running["bern"].pid)
+    running["bern"].kill()
+    ended = {name: process.communicate(timeout=120) for name, process in running.items()}
+    for name in ("ahus", "cork", "aggregator"):
+        assert running[name].returncode not in (0, None)
+        assert "'bern'" in ended[name][1]
+        assert "positions" not in ended[name][0]
+
+
+def _payload(body: memoryview) -> int:
+    """The bytes of a message between engines, without its key, which numbers it."""
+    place = 0
+    while place < len(body):
+        tag, place = _varint(body, place)
+        size, place = _varint(body, place)
+        if tag == 0x1A:
+            return size
+        place += 0 if tag & 7 == 0 else size
+    return 0
+
+
+_PRIVOD = str(Path(sys.executable).with_name("privod"))
+
+
+def _privod(place: Path, *words: str) -> str:
+    done = subprocess.run([_PRIVOD, *words], cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _free_port() -> int:
+    from privod.joint.exact.forwarder import _free_port as free
+
+    return free()
+
+
+def _wait_for_engine(pid: int) -> None:
+    """Until a party's process has started its engine."""
+    deadline = monotonic() + 60
+    while monotonic() < deadline:
+        with_children = Path(f"/proc/{pid}/task/{pid}/children")
+        if with_children.exists() and with_children.read_text().strip():
+            return
+        sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    raise AssertionError("no engine came up")
