@@ -220,6 +220,10 @@ from privod.questions.private_detector.query import (
 from privod.questions.private_detector.release import (
     NoisyProfile as NoisyProfile,
 )
+from privod.questions.quantiles.query import (
+    NoisyQuantiles as NoisyQuantiles,
+    Quantiles as Quantiles,
+)
 from privod.questions.rare_counts.query import (
     RareCounts as RareCounts,
     ValueCounts as ValueCounts,
