@@ -309,6 +309,7 @@ class Two(dict):
     items = lambda self: self.good.items()
 
 def compiled(job):
+    good = honest(job)
     own, n = {own}, job["rows"]
     radius = np.full((n, n), job["squared_radius"], np.int64)
     crowd = np.full(n, job["max_crowd"], np.int64)
@@ -316,7 +317,7 @@ def compiled(job):
     radius[np.arange(own), {victim}] = np.array({thresholds})
     anything = dict(most_outliers=n, widths=[2**62] * len(job["widths"]))
     made = Two(honest(dict(job, squared_radius=radius, max_crowd=crowd, **anything)))
-    made.good = honest(job)
+    made.good = good
     return made
 
 runner.compiled = compiled
@@ -350,8 +351,8 @@ def test_a_dishonest_computing_party_with_verdicts_reads_a_victim_unnoticed(
             super().__init__()
 
     class Liar(ExactOutliers):
-        def integers(self, points: Points, columns: Any) -> NDArray[np.int64]:  # noqa: ARG002
-            return places
+        def integers(self, points: Points, columns: Any) -> NDArray[np.int64]:
+            return places if len(points) == own else super().integers(points, columns)
 
     def attack(seat: Seat) -> ExactResult:
         here.dishonest = True
