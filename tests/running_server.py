@@ -139,7 +139,8 @@ def running(
         if data:
             curator.register("patients", ROWS, DOMAIN, most_records=10_000)
             curator.open_budget("patients", AddRemove(), Loss("1000"))
-        create_token(curator, "owner", None, "first owner")
+        if not curator.store.tokens():
+            create_token(curator, "owner", None, "first owner")
         load_library()  # once in this process; a first answer may otherwise outlast its wait
         listening = listening or Listening(port=0)
         config = configured(curator, listening, limits, provider)

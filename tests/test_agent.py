@@ -18,7 +18,7 @@ from mcp import StdioServerParameters
 from privod.agent import Agent, Allowance, agent_server
 from privod.client import connect
 from privod.errors import BudgetExceeded, NotAllowed
-from privod.privacy import AddRemove
+from privod.privacy import AddRemove, Loss
 from privod.server.authentication import create_token
 from tests.running_server import Running, running
 
@@ -53,7 +53,7 @@ def talk(
 
     async def whole() -> Any:
         with connect(server.url, server.token("analyst")) as client:
-            agent = Agent(client, Allowance(Fraction(most), Fraction(alone)))
+            agent = Agent(client, Allowance(Loss(most, "1e-6"), Loss(alone, "1e-6")))
             async with McpClient(agent_server(agent)) as session:
                 return await visit(session)
 
@@ -98,7 +98,7 @@ def test_an_agent_finds_its_way_from_the_data_to_an_answer(server: Running) -> N
 
 @pytest.mark.parametrize(
     ("epsilon", "most_epsilon", "said"),
-    [("0.09", "0.08", "more than the 0.08 you allowed"), ("0.2", "1", "needs a person")],
+    [("0.09", "0.08", "more than the epsilon 0.08 you allowed"), ("0.2", "1", "needs a person")],
 )
 def test_a_question_that_costs_too_much_is_refused_and_nothing_is_charged(
     server: Running, epsilon: str, most_epsilon: str, said: str
@@ -148,13 +148,13 @@ def test_wrong_parameters_are_said_and_not_charged(server: Running) -> None:
 @pytest.mark.parametrize("role", ["owner", "auditor"])
 def test_only_an_analysts_token_serves_an_agent(server: Running, role: str) -> None:
     with connect(server.url, server.token(role)) as client, pytest.raises(NotAllowed, match=role):
-        Agent(client, Allowance(Fraction(1), Fraction(1)))
+        Agent(client, Allowance(Loss(1), Loss(1)))
 
 
 def test_a_revoked_token_ends_what_an_agent_may_do(server: Running) -> None:
     token = create_token(server.curator, "analyst", None, NAME)
     with connect(server.url, token) as client:
-        agent = Agent(client, Allowance(Fraction(1), Fraction(1)))
+        agent = Agent(client, Allowance(Loss(1), Loss(1)))
         agent.datasets()
         with server.api(server.token("owner")) as owner:
             own = next(
@@ -168,17 +168,34 @@ def test_a_revoked_token_ends_what_an_agent_may_do(server: Running) -> None:
 
 
 def test_threads_do_not_overspend_an_allowance() -> None:
-    allowance = Allowance(Fraction(1), Fraction(1))
+    allowance = Allowance(Loss(1), Loss(1))
 
     def take(_: int) -> bool:
         try:
-            allowance.take(Fraction(1, 10), Fraction(1))
+            allowance.take(Loss("0.1"), Fraction(1))
         except BudgetExceeded:
             return False
         return True
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(take, range(200))) == 10
+
+
+def test_an_allowance_counts_delta_as_it_counts_epsilon() -> None:
+    allowance = Allowance(Loss(1, "1e-6"), Loss(1, "1e-6"))
+    for _ in range(2):
+        allowance.take(Loss("0.01", "5e-7"), Fraction(1))
+    with pytest.raises(BudgetExceeded):
+        allowance.take(Loss("0.01", "1e-12"), Fraction(1))
+    allowance.take(Loss("0.01"), Fraction(1))
+
+
+def test_a_name_among_the_parameters_does_not_replace_the_question(server: Running) -> None:
+    with connect(server.url, server.token("analyst")) as client:
+        agent = Agent(client, Allowance(Loss(1), Loss(1)))
+        asked = histogram("0.01")
+        asked["parameters"] = {**asked["parameters"], "name": "private-bounds-1"}
+        assert agent.price(**asked) == agent.price(**histogram("0.01"))
 
 
 def test_the_command_serves_an_agent_over_standard_input_and_output(server: Running) -> None:
@@ -201,8 +218,8 @@ def test_a_question_that_the_budget_refuses_uses_up_nothing_of_the_allowance(
     server: Running,
 ) -> None:
     with connect(server.url, server.token("analyst")) as client:
-        allowance = Allowance(Fraction(5000), Fraction(5000))
+        allowance = Allowance(Loss(5000), Loss(5000))
         agent = Agent(client, allowance)
         with pytest.raises(BudgetExceeded):
             agent.ask(**histogram("2000"), most_epsilon="5000")
-        assert allowance.spent == 0
+        assert allowance.spent == Loss(0)

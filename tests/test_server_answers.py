@@ -25,9 +25,9 @@ from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram, NoisyCounts
 from privod.questions.private_detector.query import DetectorProfile
 from privod.server.authentication import token_hash
+from privod.server.jobs.comparing import differences
 from privod.server.views.analyst import UNREADABLE
 from privod.server.views.answers import MOST_SCORED
-from privod.server.views.comparing import differences
 from privod.server.views.pages import ON_A_PAGE, answer_path
 from privod.wire import answer_key
 from tests.running_server import Browser, Running, running

@@ -154,7 +154,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path: Path) -> None:
                 assert connection.recv(12) == b"HTTP/1.1 408"
 
 
-def test_strangers_who_send_slowly_keep_out_strangers_only(
+def test_bodies_that_never_come_keep_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[Slots] = []
@@ -164,14 +164,22 @@ def test_strangers_who_send_slowly_keep_out_strangers_only(
         return kept[-1]
 
     monkeypatch.setattr(middleware, "Slots", keep)
-    limits = replace(GENEROUS, at_once=3, strangers_at_once=4, strangers_at_once_each=2)
+    limits = replace(GENEROUS, at_once=3, at_once_each=2, arriving=8, arriving_each=3)
+    limits = replace(limits, strangers_at_once=4, strangers_at_once_each=2)
     with running(tmp_path, limits) as server, ExitStack() as stack:
+        hostile = [f"authorization: Bearer {server.token('analyst')}" for _ in range(2)]
         api = stack.enter_context(server.api(server.token("owner")))
         for _ in range(6):
             stack.enter_context(begun(server, "/sign-in"))
-        settled(kept[1], 2)
-        assert httpx.get(f"{server.url}/sign-in", timeout=PATIENCE).status_code == 429
+            for header in hostile:
+                stack.enter_context(begun(server, "/api/v1/verify", header))
+        arriving, served, strangers_arriving, _ = kept
+        settled(arriving, 6)  # three of each token: the rest is refused at once
+        settled(strangers_arriving, 2)
+        settled(served, 0)
+        assert httpx.get(f"{server.url}/sign-in", timeout=PATIENCE).status_code == 200
         assert api.get("/me").status_code == 200
+        assert api.post("/verify", json={}).status_code == 200
 
 
 def test_slots_are_counted_for_each_and_in_all() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -96,6 +97,36 @@ def test_a_role_may_be_for_one_data_set(server: Running, openid: OpenIdProvider)
         assert browser.get("/data/new").status_code == 403
 
 
+def test_roles_in_another_order_are_the_same_account(server: Running) -> None:
+    roles = ("auditor", "analyst:patients", "auditor:patients")
+    ids = {
+        visitor_for(server.curator, Account("https://login.example.org", "dan", "Dan", given)).id
+        for given in permutations(roles)
+    }
+    assert len(ids) == 1
+
+
+def test_unknown_keys_are_looked_for_once_a_minute(openid: OpenIdProvider) -> None:
+    now = [0.0]
+    provider = Provider(openid.issuer, CLIENT, SECRET, clock=lambda: now[0])
+    looks: list[bool] = []
+    look = provider._description
+
+    def counted(*, again: bool = False) -> Any:
+        looks.append(again)
+        return look(again=again)
+
+    provider._description = counted  # type: ignore[method-assign]
+    for _ in range(10):
+        with pytest.raises(NotAllowed):
+            provider._key("no such key")
+    assert looks.count(True) == 1
+    now[0] = 61.0
+    with pytest.raises(NotAllowed):
+        provider._key("no such key")
+    assert looks.count(True) == 2
+
+
 def test_nobody_can_show_the_record_of_an_account_as_a_token(server: Running) -> None:
     account = Account("https://login.example.org", "eve", "Eve", ("owner",))
     visitor = visitor_for(server.curator, account)
@@ -108,6 +139,8 @@ def test_nobody_can_show_the_record_of_an_account_as_a_token(server: Running) ->
 FOREIGN = ec.generate_private_key(ec.SECP256R1())
 LIES: dict[str, dict[str, Any]] = {
     "for another client": {"claims": {"aud": "another"}},
+    "handed to another client": {"claims": {"azp": "another"}},
+    "for several clients, handed to nobody": {"claims": {"aud": [CLIENT, "another"]}},
     "of another issuer": {"claims": {"iss": "https://elsewhere.example"}},
     "expired": {"claims": {"exp": int(time.time()) - 3600}},
     "without an end": {"claims": {"exp": None}},

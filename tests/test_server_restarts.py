@@ -553,7 +553,7 @@ def test_a_question_that_is_taken_over_waits_while_the_database_is_away(
 ) -> None:
     monkeypatch.setattr(asking, "WATCH_SECONDS", 0.01)
     with running(tmp_path / "curator", ONE, data=False) as server:
-        release = server.curator.release
+        release = server.curator.stored_release
         failures: list[Any] = []
 
         def away_twice(*arguments: Any) -> Any:
@@ -562,7 +562,7 @@ def test_a_question_that_is_taken_over_waits_while_the_database_is_away(
                 raise Unavailable("The database cannot be reached.")
             return release(*arguments)
 
-        monkeypatch.setattr(server.curator, "release", away_twice)
+        monkeypatch.setattr(server.curator, "stored_release", away_twice)
         record = left_waiting(server)
         asking._resume(server.site, record)
         assert len(failures) == 2

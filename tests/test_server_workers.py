@@ -41,6 +41,7 @@ from privod.server.jobs.estimates import (
     needed_bytes,
 )
 from privod.server.jobs.workers import load_library
+from privod.server.jobs.writers import Writers
 from privod.server.limits import Limits, TooMuchWork
 from privod.server.sample import DATASET, sample
 from tests.odd import odd
@@ -422,25 +423,25 @@ def test_one_picture_is_drawn_once_however_many_ask_and_others_are_served_meanwh
     assert (tmp_path / "g.drawn").read_text() == "drawn\n"
 
 
-def test_a_stored_answer_is_read_once_however_many_look_at_it(
+def test_a_stored_answer_is_encoded_once_however_many_look_at_it(
     server: Running, analyst: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = asked(tmp_path / "g", "nothing")
     analyst.post("/datasets/patients/ask", json={"query": query, "wait": 60})
     key = analyst.get("/datasets/patients/answers").json()[0]["key"]
-    reads: list[str] = []
-    read = Curator.release
+    tasks: list[dict[str, Any]] = []
+    submit = Writers.submit
 
-    def counted(self: Curator, of: str, query: Any) -> Any:
-        reads.append(of)
-        time.sleep(0.2)  # as a large one takes; whoever comes later finds it kept
-        return read(self, of, query)
+    def counted(self: Writers, asker: str, task: dict[str, Any], seconds: float) -> Any:
+        tasks.append(task)
+        return submit(self, asker, task, seconds)
 
-    monkeypatch.setattr(Curator, "release", counted)
+    monkeypatch.setattr(Writers, "submit", counted)
+    here = f"/datasets/patients/answers/{key}/csv"
     with ThreadPoolExecutor(20) as pool:
-        shown = list(pool.map(lambda _: server.site.answers.release("patients", key), range(20)))
-    assert len(reads) == 1
-    assert all(release is shown[0] for release in shown)
+        shown = list(pool.map(lambda _: analyst.get(here).text, range(20)))
+    assert [task["form"] for task in tasks] == ["csv"]
+    assert set(shown) == {shown[0]}
 
 
 def test_a_picture_that_takes_too_long_is_given_up_and_the_answer_is_there(
@@ -456,7 +457,7 @@ def test_a_picture_that_takes_too_long_is_given_up_and_the_answer_is_there(
         here = f"/datasets/patients/answers/{asked_for.json()['key']}"
         refused = api.get(f"{here}/svg")
         assert refused.status_code == 503
-        assert "Take it as JSON" in refused.json()["error"]["message"]
+        assert "Take the answer as JSON" in refused.json()["error"]["message"]
         assert json.loads(api.get(here).text)["sentence"]
         server.site.answers._limits = SMALL
         assert api.get(f"{here}/csv").text.startswith("count,swollen")

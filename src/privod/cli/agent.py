@@ -20,6 +20,7 @@ def mcp(
     most_epsilon: Annotated[
         str, typer.Option(help="What all questions of this process may cost together.")
     ] = "1",
+    most_delta: Annotated[str, typer.Option(help="The same of delta.")] = "1e-6",
     alone: Annotated[
         str, typer.Option(help="Above this epsilon the agent asks nothing without a person.")
     ] = "0.1",
@@ -30,8 +31,8 @@ def mcp(
     limits here last as long as the process.
     """
     from privod.agent import Agent, Allowance, agent_server
-    from privod.privacy import exact
+    from privod.privacy import Loss
 
-    allowance = Allowance(exact(most_epsilon, "most_epsilon"), exact(alone, "alone"))
+    allowance = Allowance(Loss(most_epsilon, most_delta), Loss(alone, most_delta))
     with server_at(at) as client:
         agent_server(Agent(client, allowance)).run()

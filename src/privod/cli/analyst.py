@@ -177,7 +177,7 @@ def price(
         remark = "It is over budget."
     assumed = expect is None and query.preview(domain).noise is not None
     emit(
-        wire.Price.of(found, query, domain),
+        wire.Price.about(found, query, domain),
         as_json,
         words(worth(query, domain, records or found.most_records, expect), "bold"),
         words("Name what you expect with --expect." if assumed else ""),
@@ -258,7 +258,7 @@ def ask(
         picture.write_bytes(write(pictures.draw(release, domain.titles)))
     paid = "It was answered before and cost nothing." if answer.stored else _paid(answer)
     emit(
-        wire.Answer.of(answer),
+        wire.Answer.with_cost(answer),
         as_json,
         words(release.sentence(), "bold"),
         words(noise_remark(release.query, domain, known, expect)),

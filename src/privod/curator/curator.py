@@ -21,7 +21,7 @@ from privod.curator.protection import (
 )
 from privod.curator.publication import Look
 from privod.curator.registration import check_registration
-from privod.curator.results import Answer, Registered
+from privod.curator.results import Answer, Registered, StoredRelease
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.server_notes import ServerNotes
 from privod.curator.tables import Tables
@@ -528,6 +528,15 @@ class Curator:
             raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
         self.custody.let_see(key)
         return release
+
+    def stored_release(self, of: str, query: Query[Any]) -> StoredRelease:
+        """Where the stored answer to a question is, once its entry is durable; it is not read."""
+        key = store.question_key(of, canonical_json(self.adapted(query, of).to_json()))
+        with self.database.reading() as connection:
+            store.find_dataset(connection, of)
+            if not store.has_release(connection, key):
+                raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
+        return StoredRelease(key, str(self.custody.let_see(key)))
 
     def releases(self, of: str) -> tuple[Release[Any], ...]:
         """Every stored answer about a data set."""

@@ -11,7 +11,7 @@ from privod.ledger.store import DataSet
 from privod.query.html import release_html
 from privod.query.query import Release
 
-__all__ = ["NO_ANSWER", "Answer", "Registered"]
+__all__ = ["NO_ANSWER", "Answer", "Registered", "StoredRelease"]
 
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
@@ -59,6 +59,14 @@ class Answer:
             "stored": self.stored,
             "head": self.head,
         }
+
+
+@dataclass(frozen=True)
+class StoredRelease:
+    """Where a stored answer is found in the database, and an end of the ledger that holds it."""
+
+    question: str
+    head: str
 
 
 @dataclass(frozen=True)

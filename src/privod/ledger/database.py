@@ -52,6 +52,8 @@ class Database(ABC):
     engine: str
     where: str
     """Which database this is, in words that hold no password."""
+    address: str | None = None
+    """A URL by which another process of ours opens it, with its password: never shown."""
     loses_locks: bool
     """Whether somebody may lose what `alone` gave while they live, as with a connection."""
     _placeholder: str

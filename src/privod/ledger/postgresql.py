@@ -43,7 +43,7 @@ class PostgreSQL(Database):
             way_out = "Write postgresql://user:password@host/database, or leave it out for SQLite."
             scheme = str(url).partition(":")[0]  # the rest may hold a password
             raise InvalidParameter("database", "must be a postgresql:// URL", scheme, way_out)
-        self._url = url
+        self.address = self._url = url
         try:
             parts = psycopg.conninfo.conninfo_to_dict(url)
         except psycopg.Error:

@@ -164,7 +164,20 @@ def check_version(database: Database) -> None:
 
 
 def bring_up_to_date(database: Database) -> None:
-    """Apply the steps that this database has not seen, all or none of them."""
+    """Apply the steps that this database has not seen, all or none of them.
+
+    Where nothing can be written, as on a full disk, a database that has seen them all is read.
+    """
+    try:
+        _apply_steps(database)
+    except Unavailable as problem:
+        try:
+            check_version(database)
+        except Unavailable:
+            raise problem from None
+
+
+def _apply_steps(database: Database) -> None:
     with database.writing() as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
         rows = connection.execute("SELECT version FROM schema_version")

@@ -201,6 +201,11 @@ def find_release(
     return _release(asked, *rows[0]) if rows else None
 
 
+def has_release(connection: Connection, question: str) -> bool:
+    """Whether a question has a stored answer."""
+    return bool(connection.execute("SELECT 1 FROM releases WHERE question = ?", question))
+
+
 def release_entry(connection: Connection, question: str) -> tuple[int, Head]:
     """The number under which a stored answer is entered, and where the ledger ends."""
     entry, length, digest = connection.execute(

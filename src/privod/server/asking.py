@@ -12,13 +12,11 @@ import logging
 import threading
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from privod.curator import Answer
 from privod.curator.job_records import JobRecord, Room
 from privod.curator.results import NO_ANSWER
 from privod.curator.tokens import token_id
@@ -28,10 +26,10 @@ from privod.query.query import Query
 from privod.server.authentication import Visitor
 from privod.server.jobs.estimates import allowed, check_work, is_long
 from privod.server.jobs.jobs import Job, Turn, new_id, recalled
-from privod.server.site import PRESENT_SECONDS, Site
+from privod.server.site import PRESENT_SECONDS, Paid, Site
 from privod.wire import JobState, Problem, answer_key, problem_of
 
-__all__ = ["answer_of", "begin", "failure_of", "find_job", "resume", "state_of", "stop"]
+__all__ = ["Paid", "begin", "failure_of", "find_job", "paid_by", "resume", "state_of", "stop"]
 
 LOG = logging.getLogger("privod.server")
 WATCH_SECONDS = 5.0  # between two looks for server processes that may end before this one
@@ -43,7 +41,7 @@ NOT_TAKEN_OVER = (
 
 async def begin(
     site: Site, visitor: Visitor, query: Query[Any], of: str, request_id: str | None
-) -> Job[Answer] | None:
+) -> Job[Paid] | None:
     """Start a job, or join the one that answers this question; None if the answer is stored.
 
     What cannot be paid, or would not end in time, is refused at once. Only jobs wait for rows or
@@ -54,7 +52,7 @@ async def begin(
 
 def _begin(
     site: Site, visitor: Visitor, query: Query[Any], of: str, request_id: str | None
-) -> Job[Answer] | None:
+) -> Job[Paid] | None:
     query = site.curator.adapted(query, of)  # for good: a restart asks the same
     job_id = new_id()
     token = visitor.token or ""
@@ -66,6 +64,11 @@ def _begin(
     own = site.jobs.own(key, visitor.id)
     if own is not None:
         return own
+    if not site.is_present:
+        raise Unavailable(
+            "The server cannot write to its disk or database now, so nothing new can be asked."
+            " Nothing was charged. Stored answers can be read."
+        )
     check_work(site.curator, query, of, site.limits)
     dataset = site.curator.dataset(of)
     site.curator.asking.was_charged(query, dataset, named)  # refuses an id that another has
@@ -103,11 +106,11 @@ def _start(
     *,
     was_left: bool = False,
     was_charged: bool = False,
-) -> Job[Answer]:
-    def ask(turn: Turn) -> Answer:
+) -> Job[Paid]:
+    def ask(turn: Turn) -> Paid:
         turn.prepare()
         most = allowed(site.curator, query, record.dataset, site.limits)
-        return site.curator.ask(
+        answer = site.curator.ask(
             query,
             record.dataset,
             request_id=record.request,
@@ -117,6 +120,7 @@ def _start(
             look=partial(turn.look, allowed=most),
             go_on=turn.go_on,
         )
+        return Paid(answer.charges, answer.stored)
 
     key = (record.dataset, answer_key(query))
     return site.jobs.start(
@@ -135,8 +139,10 @@ def resume(site: Site) -> None:
     """Say that this server process is there, and take over from those that end before it."""
     database = site.curator.database
     own = site.presence.enter_context(ExitStack())
-    is_held = own.enter_context(database.alone(_lock(site.id)))
-    site.be_present()
+
+    def is_held() -> bool:
+        return False
+
     known = {site.id}
     mutex = threading.Lock()
     is_leaving = False
@@ -156,6 +162,7 @@ def resume(site: Site) -> None:
                 is_held = own.enter_context(database.alone(_lock(site.id)))
                 if is_leaving:  # whoever took over held the lock until now
                     own.close()
+            site.is_present = not is_leaving
 
     def leave() -> None:
         """Never again take the lock or note that this process is there, however late a look is.
@@ -176,14 +183,18 @@ def resume(site: Site) -> None:
 
     def watch() -> None:
         while not site.jobs.closing():
-            with suppress(PrivodError):  # the database is away: the next look finds it
+            try:
                 stay()
                 site.note_ends()
                 for other in site.curator.job_records.servers() - known:
                     known.add(other)
                     threading.Thread(target=take_over, args=(other,), daemon=True).start()
+            except PrivodError:  # the database is away, or its disk full: the next look finds it
+                site.is_present = False
             site.jobs.wait_for_closing(WATCH_SECONDS)
 
+    with suppress(PrivodError):  # a full disk: what is stored can be read meanwhile
+        stay()
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
     site.presence.callback(site.take_note_away)  # before the lock is let go, so that it is believed
@@ -269,12 +280,12 @@ def _go_on(site: Site, record: JobRecord) -> None:
 def _is_stored(site: Site, query: Query[Any], of: str) -> bool:
     """Whether a question is answered, whatever became of the budgets that paid for it."""
     with suppress(NotFound):
-        site.curator.release(of, query)
+        site.curator.stored_release(of, query)
         return True
     return False
 
 
-def find_job(site: Site, visitor: Visitor, job_id: str) -> Job[Answer]:
+def find_job(site: Site, visitor: Visitor, job_id: str) -> Job[Paid]:
     """One's own job, also one that another server process worked on."""
     try:
         return site.jobs.find(job_id, visitor.id)
@@ -284,11 +295,11 @@ def find_job(site: Site, visitor: Visitor, job_id: str) -> Job[Answer]:
             raise
     query = query_from_json(record.query)
     key = (record.dataset, answer_key(query))
-    outcome: Answer | PrivodError | None = None
+    outcome: Paid | PrivodError | None = None
     if record.outcome:
         outcome = Problem(**json.loads(record.outcome)).exception()
     elif record.outcome == "":
-        outcome = Answer(site.curator.release(record.dataset, query), (), stored=True)
+        outcome = Paid()
     return recalled(job_id, record.asker, key, query.name, outcome)
 
 
@@ -320,12 +331,12 @@ def failure_of(record: JobRecord) -> str | None:
     return json.loads(record.outcome)["message"] if record.outcome else None
 
 
-def answer_of(job: Job[Answer]) -> Answer:
-    """A job's answer; it cost nothing to those who joined in."""
-    answer = job.result()
-    return answer if job.leads else replace(answer, charges=(), stored=True)
+def paid_by(job: Job[Paid]) -> Paid:
+    """What a job cost whoever asked for it; nothing to those who joined in."""
+    paid = job.result()
+    return paid if job.leads else Paid()
 
 
-def _may_stop(visitor: Visitor, job: Job[Answer]) -> bool:
+def _may_stop(visitor: Visitor, job: Job[Paid]) -> bool:
     """Whether a job is the visitor's own, or about the data of a visiting owner."""
     return job.asker == visitor.id or (visitor.role == "owner" and visitor.sees(job.of))

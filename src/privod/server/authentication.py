@@ -12,12 +12,14 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 
 from privod.curator import Curator, Role, Token
 from privod.curator.server_notes import ServerNotes
 from privod.curator.tokens import token_id
-from privod.errors import NotAllowed, NotFound
+from privod.errors import NotAllowed, NotFound, Unavailable
 
 __all__ = [
     "EVERYONE",
@@ -38,6 +40,8 @@ LONGEST_SESSION = 12 * 3600.0
 SEEN_SECONDS = 60.0  # between two notes that a session is used: it may end so much earlier
 MOST_SESSIONS = 10_000
 SESSION = "session"
+HELD_SECONDS = 600.0
+MOST_HELD = 1000
 
 
 @dataclass(frozen=True)
@@ -110,35 +114,50 @@ class Sessions:
     ----------
     notes : ServerNotes
         Where they are noted; when a session was last seen is noted once a minute at most.
+
+    Where nothing can be noted, as on a full disk, a session is held in memory for ten minutes, by
+    this process alone: stored answers can be read, and whatever is asked fails before it is
+    charged.
     """
 
     def __init__(self, notes: ServerNotes) -> None:
         self._notes = notes
+        self._held: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     def begin(self, hashed: str) -> str:
         """Begin a session for a token; returns the cookie's value, always a new one."""
         cookie = secrets.token_urlsafe(TOKEN_BYTES)
         now = self._notes.clock()
         written = json.dumps({"token": hashed, "began": now})
-        self._notes.put(SESSION, token_hash(cookie), written, MOST_SESSIONS, now - IDLE_SECONDS)
+        kept = token_hash(cookie)
+        try:
+            self._notes.put(SESSION, kept, written, MOST_SESSIONS, now - IDLE_SECONDS)
+        except Unavailable:
+            self._held[kept] = (hashed, now + HELD_SECONDS)
+            if len(self._held) > MOST_HELD:
+                self._held.popitem(last=False)
         return cookie
 
     def token_of(self, cookie: str) -> str | None:
         """The hash of the token behind a cookie, unless its session has ended."""
-        found = self._notes.find(SESSION, token_hash(cookie))
+        kept, now = token_hash(cookie), self._notes.clock()
+        if kept in self._held:
+            hashed, end = self._held[kept]
+            return hashed if now < end else None
+        found = self._notes.find(SESSION, kept)
         if found is None:
             return None
-        now, session = self._notes.clock(), json.loads(found.value)
+        session = json.loads(found.value)
         if now - found.time > IDLE_SECONDS or now - session["began"] > LONGEST_SESSION:
-            self.end(cookie)
-            return None
+            return None  # the next session that begins takes its note away
         if now - found.time > SEEN_SECONDS:
-            self._notes.refresh(SESSION, token_hash(cookie))
+            with suppress(Unavailable):  # a page can be read where nothing can be written
+                self._notes.refresh(SESSION, kept)
         return str(session["token"])
 
     def end(self, cookie: str) -> None:
         """End a session."""
-        if cookie:
+        if cookie and self._held.pop(token_hash(cookie), None) is None:
             self._notes.take(SESSION, token_hash(cookie))
 
 

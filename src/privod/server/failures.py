@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from privod import errors
 from privod.errors import NotAllowed, PrivodError
-from privod.server.limits import TooLarge, TooMuchWork, TooSlow
+from privod.server.limits import NoRoom, TooLarge, TooMuchWork, TooSlow
 
 __all__ = ["STATUS", "UnknownToken", "status_of"]
 
@@ -31,6 +31,7 @@ STATUS: dict[type[PrivodError], int] = {
     errors.AnswerFailed: 500,
     errors.LedgerDamaged: 409,
     errors.Unavailable: 503,
+    NoRoom: 507,
 }
 
 

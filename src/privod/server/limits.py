@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from privod.errors import LimitReached
+from privod.errors import LimitReached, Unavailable
 from privod.server.machine import share_of_memory
 
-__all__ = ["Limits", "Rate", "RateLimiter", "Slots", "TooLarge", "TooMuchWork"]
+__all__ = ["Limits", "NoRoom", "Rate", "RateLimiter", "Slots", "TooLarge", "TooMuchWork"]
 __all__ += ["TooSlow", "network_of"]
 
 TOO_OFTEN = "Too many requests. Wait a few seconds, then come back more slowly."
@@ -36,6 +36,10 @@ def network_of(address: str) -> str:
 
 class TooLarge(LimitReached):
     """A body or a file is larger than the server accepts."""
+
+
+class NoRoom(Unavailable):
+    """A file is larger than the room that is left on the curator's disk."""
 
 
 class TooSlow(LimitReached):
@@ -76,6 +80,8 @@ class Limits:
         Unknown tokens, for each address.
     at_once, at_once_each : int
         Requests served at once to those who show a token, in all and for each token.
+    arriving, arriving_each : int
+        Requests whose bodies are still arriving, likewise.
     strangers_at_once, strangers_at_once_each : int
         Requests served at once to those who show none, in all and for each address.
     workers : int
@@ -92,8 +98,16 @@ class Limits:
         How many numbers an answer may hold.
     report_seconds : float
         How long an owner's report of who is protected may take.
+    writers : int
+        Processes that encode, draw and score stored answers.
+    waiting_writes_per_token : int
+        Such tasks that may wait for one token.
+    writing_wait_seconds : float
+        How long such a task may wait for its turn.
     picture_seconds : float
-        How long it may take to write a stored answer as a picture or a table.
+        How long it may take to draw a stored answer, or to score records against it.
+    encoding_seconds : float
+        How long it may take to encode one as JSON or as a table.
     result_bytes : int
         How large an answer, a picture or a table may be.
     least_free_bytes : int
@@ -110,7 +124,9 @@ class Limits:
     strangers: Rate = Rate(20, 100)
     failures: Rate = Rate(1 / 6, 20)
     at_once: int = 200
-    at_once_each: int = 100
+    at_once_each: int = 60
+    arriving: int = 200
+    arriving_each: int = 40
     strangers_at_once: int = 60
     strangers_at_once_each: int = 20
     workers: int = 2
@@ -120,7 +136,11 @@ class Limits:
     answer_bytes: int = field(default_factory=share_of_memory)
     answer_numbers: int = 1_000_000
     report_seconds: float = 600
+    writers: int = 2
+    waiting_writes_per_token: int = 16
+    writing_wait_seconds: float = 60
     picture_seconds: float = 20
+    encoding_seconds: float = 120
     result_bytes: int = 256 * 1024**2
     least_free_bytes: int = 100 * 1024 * 1024
     stop_seconds: float = 30

@@ -43,6 +43,7 @@ MOST_PENDING = 10_000
 WAY = "way"  # the kind of a note about somebody under way
 KNOWN_SECONDS = 3600.0  # that the provider's description and keys are kept
 PROVIDER_SECONDS = 10.0
+AGAIN_SECONDS = 60.0  # between two looks for a key that is not known
 LEEWAY_SECONDS = 60
 REQUIRED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -98,6 +99,7 @@ class Provider:
         self._client_secret = client_secret
         self._role_claim = role_claim
         self._clock = clock
+        self._asked_again = -AGAIN_SECONDS
         self._known: tuple[float, dict[str, Any], jwt.PyJWKSet] | None = None
 
     def way_there(self, notes: ServerNotes, browser: str, back: str, onward: str) -> str:
@@ -171,7 +173,7 @@ class Provider:
         try:
             wanted = jwt.get_unverified_header(id_token).get("kid")
             found = self._key(wanted)
-            return jwt.decode(
+            claims: dict[str, Any] = jwt.decode(
                 id_token,
                 found,
                 algorithms=ALGORITHMS,
@@ -182,9 +184,17 @@ class Provider:
             )
         except jwt.PyJWTError:
             raise NotAllowed("The provider's answer is not valid. Begin again.") from None
+        several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+        if claims.get("azp", None if several else self._client_id) != self._client_id:
+            raise NotAllowed("The provider's answer was made for another client. Begin again.")
+        return claims
 
     def _key(self, wanted: str | None) -> jwt.PyJWK:
         for again in (False, True):  # keys change: an unknown one is looked up once more
+            if again and self._clock() - self._asked_again < AGAIN_SECONDS:
+                break  # strangers may send any key id
+            if again:
+                self._asked_again = self._clock()
             _, keys = self._description(again=again)
             for key in keys.keys:
                 if wanted is None or key.key_id == wanted:
@@ -232,11 +242,18 @@ def visitor_for(curator: Curator, account: Account) -> Visitor:
 
 
 def _role(account: Account) -> tuple[str, str | None]:
-    """The first role that privod knows; a role may be for one data set."""
+    """The role that privod names first, in whatever order the provider tells them.
+
+    A role may be for one data set. One person in one set of roles is one record here.
+    """
+    known = []
     for given in account.roles:
         role, colon, of = given.partition(":")
         if role in ROLES and bool(colon) == bool(of):  # "owner:" names nothing: no role
-            return role, of or None
+            known.append((ROLES.index(role), of))
+    if known:
+        place, of = min(known)
+        return ROLES[place], of or None
     raise NotAllowed("Your account has no role here. Ask the owner of the data.")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from privod.curator import Answer, Curator
+from privod.curator import Charge, Curator
 from privod.errors import PrivodError, Unavailable
 from privod.server.authentication import Sessions, Visitor, find_visitor
 from privod.server.failures import UnknownToken
@@ -25,7 +25,7 @@ from privod.wire import problem_of
 if TYPE_CHECKING:
     from privod.server.provider import Provider
 
-__all__ = ["LOOPBACK_HOSTS", "Site", "site_of", "visitor_of"]
+__all__ = ["LOOPBACK_HOSTS", "Paid", "Site", "site_of", "visitor_of"]
 
 LOG = logging.getLogger("privod.server")
 SERVER, STOP = "server", "stop"  # kinds of notes
@@ -33,6 +33,14 @@ PRESENT_SECONDS = 60.0  # after which a process that notes nothing is taken to b
 KEPT_SECONDS = 24 * 3600.0  # for which notes are kept
 MOST_SERVERS = MOST_STOPS = 1000
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+@dataclass(frozen=True)
+class Paid:
+    """What is kept of an answer that was stored: what it cost. The answer is in the ledger."""
+
+    charges: tuple[Charge, ...] = ()
+    stored: bool = True
 
 
 @dataclass
@@ -65,14 +73,19 @@ class Site:
 
     def __post_init__(self) -> None:
         self.notes = self.curator.server_notes
-        self.secret = self.notes.secret("forms")
+        try:
+            self.secret = self.notes.secret("forms")
+        except Unavailable:  # a disk that cannot be written: forms of this process alone
+            self.secret = secrets.token_bytes(32)
+        self.is_present = False
+        """Whether this process could note that it is there, and so may take questions."""
         self.sessions = Sessions(self.notes)
         self.id = secrets.token_hex(8)
         self.presence = ExitStack()
         self._unnoted: dict[str, tuple[str | None, bool]] = {}
         self.metrics = Metrics()
         self.reports = Reports(self.curator, self.limits)
-        self.jobs: Jobs[Answer] = Jobs(
+        self.jobs: Jobs[Paid] = Jobs(
             self.limits, self._token_is_valid, self._note_end, self._was_stopped
         )
         self.answers = Answers(self.curator, self.limits)
@@ -114,7 +127,7 @@ class Site:
     def _token_is_valid(self, hashed: str) -> bool:
         return find_visitor(self.curator, hashed) is not None
 
-    def _note_end(self, job: Job[Answer]) -> None:
+    def _note_end(self, job: Job[Paid]) -> None:
         """Note how a job ended, for the time after this process."""
         outcome, for_good = "", True
         try:

@@ -51,6 +51,16 @@ def _plain(response: httpx.Response) -> Any:
     return response.json()
 
 
+def _with_head(response: httpx.Response) -> Any:
+    """An answer, or a job that may hold one, with the head of the ledger from its header."""
+    data = response.json()
+    if isinstance(data, dict):
+        answer = data.get("answer") if "job" in data else data
+        if isinstance(answer, dict):
+            answer["head"] = response.headers.get("privod-ledger-head", "")
+    return data
+
+
 class _Away(Unavailable):
     """The server could not be reached, or is being stopped; `found` if it was there before."""
 
@@ -136,7 +146,7 @@ class Connection:
         pause, away_since = FIRST_PAUSE, None
         while True:
             try:
-                data = self.post(path_of(of, "ask"), asked)
+                data = self._again("POST", path_of(of, "ask"), encode(asked), _with_head)
                 away_since = None
                 if isinstance(data, dict) and "job" in data:
                     return self._finished(as_noun(Job, data))
@@ -158,7 +168,8 @@ class Connection:
         while job.answer is None:
             time.sleep(pause)
             pause = min(pause * PAUSE_RATIO, LONGEST_PAUSE)
-            job = as_noun(Job, self.get(f"/jobs/{quote(job.job, safe='')}"))
+            path = f"/jobs/{quote(job.job, safe='')}"
+            job = as_noun(Job, self._again("GET", path, read=_with_head))
             report("answering", job.tenths, 10)
         return job.answer
 

@@ -26,6 +26,7 @@ LONGEST_MESSAGE = 2000
 LONGEST_VALUE = 200
 BEHIND_A_SERVER = {
     "unknown-token": NotAllowed,
+    "no-room": Unavailable,
     "too-large": LimitReached,
     "too-slow": LimitReached,
     "too-much-work": LimitReached,

@@ -12,8 +12,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import shutil
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
@@ -25,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from privod.errors import AnswerFailed, NotAllowed, PrivodError
 from privod.server.authentication import Visitor, find_visitor, token_hash
 from privod.server.failures import UnknownToken
-from privod.server.limits import Slots, TooLarge, TooSlow, network_of
+from privod.server.limits import NoRoom, Slots, TooLarge, TooSlow, network_of
 from privod.server.logs import REQUEST_ID
 from privod.server.site import Site
 
@@ -78,8 +80,12 @@ class Middleware:
         # A token is found in an SQLite file sooner than a thread is found to look for it.
         self._looks_here = site.curator.database.engine == "sqlite"
         limits = site.limits
-        self._known = Slots(limits.at_once, limits.at_once_each)
-        self._strangers = Slots(limits.strangers_at_once, limits.strangers_at_once_each)
+        strangers = limits.strangers_at_once, limits.strangers_at_once_each
+        self._known = (
+            Slots(limits.arriving, limits.arriving_each),
+            Slots(limits.at_once, limits.at_once_each),
+        )
+        self._strangers = Slots(*strangers), Slots(*strangers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -96,9 +102,7 @@ class Middleware:
             self._check_host(headers)
             scope["visitor"] = visitor = await self._identify(scope, headers)
             self._check_rate(scope, visitor)
-            slots = self._strangers if visitor is None else self._known
-            with slots.taken(address_of(scope) if visitor is None else visitor.id):
-                await self._pass(scope, headers, receive, sender)
+            await self._pass(scope, headers, receive, sender)
         except PrivodError as problem:
             await self._fail(scope, receive, sender, problem)
         except Exception as problem:
@@ -134,15 +138,33 @@ class Middleware:
         limits = self._site.limits
         upload = self._is_upload(scope)
         body = _Body(receive, limits.upload_bytes if upload else limits.body_bytes, sender)
-        await body.prepare(headers, None if upload else limits.body_seconds)
-        await self._app(scope, body.receive, sender.send)
+        if upload:
+            self._check_room(headers)
+        visitor: Visitor | None = scope["visitor"]
+        who = address_of(scope) if visitor is None else visitor.id
+        arriving, served = self._strangers if visitor is None else self._known
+        with arriving.taken(who) if body.is_expected(headers) else nullcontext():
+            await body.prepare(headers, None if upload else limits.body_seconds)
+        with served.taken(who):  # once it is complete: what never comes keeps nobody out
+            await self._app(scope, body.receive, sender.send)
         if body.overflown and not sender.started:
             raise TooLarge(body.message)
 
+    def _check_room(self, headers: Headers) -> None:
+        """Refuse a file before it is sent that the disk has no room for."""
+        length = headers.get("content-length", "")
+        wanted = int(length) if length.isascii() and length.isdigit() else 0
+        site = self._site
+        free = shutil.disk_usage(site.curator.directory).free
+        if free < wanted + site.limits.least_free_bytes:
+            raise NoRoom("The curator's disk has no room for this file. Make room, then send it.")
+
     def _check_host(self, headers: Headers) -> None:
         host = headers.get("host", "")
-        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        if name.lower() not in self._site.hosts:
+        name, _, port = (
+            host.rpartition(":") if not host.endswith("]") and ":" in host else (host, "", "0")
+        )
+        if name.lower() not in self._site.hosts or not (port.isascii() and port.isdigit()):
             raise NotAllowed("This server does not answer to that name. Use one it was given.")
 
     async def _identify(self, scope: Scope, headers: Headers) -> Visitor | None:
@@ -232,12 +254,16 @@ class _Body:
         self.overflown = False
         self.message = f"The request is larger than {limit} bytes. Send less."
 
+    def is_expected(self, headers: Headers) -> bool:
+        """Whether the request says that a body comes."""
+        return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
     async def prepare(self, headers: Headers, seconds: float | None) -> None:
         """Refuse a body that says it is too large; read it whole if it must be here in time."""
         length = headers.get("content-length", "")
         if length.isdigit() and int(length) > self._limit:
             raise TooLarge(self.message)
-        if seconds is None or not (length.isdigit() or "transfer-encoding" in headers):
+        if seconds is None or not self.is_expected(headers):
             return
         try:
             async with asyncio.timeout(seconds):

@@ -1,7 +1,9 @@
-"""Stored answers, ready to be served: found by a short key, written as JSON, CSV and SVG.
+"""Stored answers, ready to be sent: found by a short key, encoded once in every form.
 
-A release never changes once it is stored, so what is written of it is kept for the next visitor.
-Pictures and tables are written in a worker process, each once however many ask for it at a time.
+A release never changes once it is stored. A worker process encodes it, each form once however many
+ask for it at a time. Small forms are kept in memory, large ones as files in the curator's folder:
+a cache, which may be emptied at any time. Its names hold the hash of the entry that stored the
+release, so a restored ledger never shows what it does not hold.
 """
 
 from __future__ import annotations
@@ -9,34 +11,64 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from privod import wire
-from privod.curator import Answer, Curator
-from privod.errors import LimitReached, NotFound, Unavailable
+from starlette.concurrency import run_in_threadpool
+
+from privod.curator import Curator
+from privod.data.csv_file import CsvDialect
+from privod.errors import NotFound
 from privod.privacy import Loss
 from privod.query.catalog import query_from_json
-from privod.query.query import Query, Release
-from privod.query.scoring import NewRecords
-from privod.server.jobs.workers import TaskFailed, Worker
+from privod.query.query import Query
+from privod.server.jobs.encoding import Form
+from privod.server.jobs.writers import Writers
 from privod.server.limits import Limits
 from privod.wire import answer_key
 
-__all__ = ["Answers", "Summary"]
+__all__ = ["Answers", "Encoded", "Summary"]
 
+FOLDER = "encoded"
 KEPT_BYTES = 64 * 1024 * 1024
-KEPT_RELEASES = 4  # as values, each up to 80 MB
-MOST_WAITING = 20  # pictures and tables that wait to be written
+DIGEST_BYTES = 64  # in hexadecimal, before what a worker sends
 MOST_CHARGES_DRAWN = 500
 
 Place = tuple[str, str, str]
-"""Where something written is kept: data set, key, form."""
+"""Where something encoded is kept: data set, key, form."""
+
+
+class Asked(NamedTuple):
+    """A question that was answered, and the entry that stored its answer."""
+
+    key: str
+    query: Query[Any]
+    entry: str
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A release in one form: in memory, or as a file.
+
+    `head` is an end of the ledger that holds the release.
+    """
+
+    form: str
+    digest: str
+    size: int
+    head: str
+    content: bytes | None
+    path: Path | None
+
+    def is_there(self) -> bool:
+        """Whether it can be sent: somebody may have emptied the folder."""
+        return self.content is not None or (self.path is not None and self.path.is_file())
 
 
 @dataclass(frozen=True)
@@ -44,9 +76,16 @@ class Summary:
     """A stored answer in a few words."""
 
     key: str
-    question: str
+    query: Query[Any]
     sentence: str
     promise: str
+    guarantee: str
+    scored_columns: list[str]
+
+    @property
+    def question(self) -> str:
+        """What was asked, in words."""
+        return self.query.question
 
 
 class Answers:
@@ -57,21 +96,17 @@ class Answers:
     curator : Curator
         Where they are stored.
     limits : Limits
-        What writing one may take.
+        What encoding one may take.
     """
 
     def __init__(self, curator: Curator, limits: Limits) -> None:
         self._curator = curator
         self._limits = limits
-        self._writer = Worker(limits.answer_bytes, limits.result_bytes)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="privod-writer")
-        self._releases: OrderedDict[tuple[str, str], Release[Any]] = OrderedDict()
-        self._reading = threading.Lock()
+        self.writers = Writers(limits)
         self._underway: dict[Place, Future[bytes]] = {}
-        self._asked: dict[int, tuple[str, Query[Any]]] = {}
-        self._questions: dict[tuple[str, str], Query[Any]] = {}
-        self._summaries: dict[tuple[str, str], Summary] = {}
-        self._written: OrderedDict[Place, bytes] = OrderedDict()
+        self._asked: dict[int, Asked] = {}
+        self._questions: dict[tuple[str, str], Asked] = {}
+        self._kept: OrderedDict[Place, Encoded] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
@@ -82,80 +117,76 @@ class Answers:
             if entry.kind == "release" and entry.dataset == of and entry.query is not None:
                 if entry.number not in self._asked:  # entries never change
                     query = query_from_json(entry.query)
-                    self._asked[entry.number] = (answer_key(query), query)
+                    self._asked[entry.number] = Asked(answer_key(query), query, entry.hash)
                 found.append(self._asked[entry.number])
-        self._questions.update({(of, key): query for key, query in found})
-        return found
+        self._questions.update({(of, one.key): one for one in found})
+        return [(one.key, one.query) for one in found]
 
-    def newest(self, of: str, count: int) -> list[Summary]:
-        """The newest answers about a data set; a release is read once, large as it may be."""
-        return [self.summary(of, key) for key, _ in self.questions(of)[:count]]
+    def query(self, of: str, key: str) -> Query[Any]:
+        """What was asked, by the key of its answer."""
+        return self._find(of, key).query
 
-    def summary(self, of: str, key: str) -> Summary:
-        """A stored answer in a few words."""
-        if (of, key) not in self._summaries:
-            release = self.release(of, key)
-            self._summaries[(of, key)] = Summary(
-                key,
-                release.query.question,
-                release.sentence(),
-                release.guarantee.in_short(),
-            )
-        return self._summaries[(of, key)]
-
-    def release(self, of: str, key: str) -> Release[Any]:
-        """The stored answer with this key."""
+    def _find(self, of: str, key: str) -> Asked:
         if (of, key) not in self._questions:
             self.questions(of)
-        query = self._questions.get((of, key))
-        if query is None:
+        found = self._questions.get((of, key))
+        if found is None:
             raise NotFound(f"There is no such answer about {of!r}. Ask the question.")
-        release = self._releases.get((of, key))
-        if release is not None:
-            return release
-        with self._reading:  # a large one takes seconds: whoever wants it too waits, and finds it
-            release = self._releases.get((of, key))
-            if release is None:
-                release = self._releases[(of, key)] = self._curator.release(of, query)
-                if len(self._releases) > KEPT_RELEASES:
-                    self._releases.popitem(last=False)
-        return release
+        return found
 
-    def json(self, of: str, key: str) -> bytes:
-        """The stored answer in the shape of the JSON interface."""
-        return self._kept((of, key, "json"), lambda: self._stored(of, key))
+    async def summaries(self, of: str, keys: Sequence[str], asker: str) -> list[Summary]:
+        """Stored answers in a few words."""
+        return [await self.summary(of, key, asker) for key in keys]
 
-    def _stored(self, of: str, key: str) -> bytes:
-        return stored_json(self.release(of, key), self._curator.head())
+    async def summary(self, of: str, key: str, asker: str) -> Summary:
+        """A stored answer in a few words."""
+        found = await self.encoded(of, key, "summary", asker)
+        text = found.content if found.content is not None else await _read(found)
+        query = await run_in_threadpool(self.query, of, key)
+        return Summary(key=key, query=query, **json.loads(text))
 
-    async def written(self, of: str, key: str, form: Literal["svg", "csv"]) -> bytes:
-        """The stored answer as a picture or a table."""
-        place = (of, key, form)
-
-        def task() -> dict[str, Any]:
-            titles = self._curator.dataset(of).domain.titles
-            release = self.release(of, key).to_json()
-            return {"kind": form, "release": release, "titles": dict(titles)}
-
-        return await self._by_worker(place, task)
-
-    async def scored(self, of: str, key: str, records: NewRecords) -> dict[str, Any]:
-        """A visitor's own records scored against a stored answer; neither is kept."""
-        place = (of, key, secrets.token_hex(8))
-        task = {
-            "kind": "score",
-            "release": self.release(of, key).to_json(),
-            "points": records.points.tolist(),
-            "rows": records.rows.tolist(),
-        }
+    def ready(self, of: str, query: Query[Any]) -> Encoded | None:
+        """The answer to a question, if it was encoded before."""
         with self._lock:
-            future = self._submit(place, lambda: self._done(task))
-        written = await asyncio.shield(asyncio.wrap_future(future))
-        found: dict[str, Any] = json.loads(written)
-        return {**found, "notes": records.sentences()}
+            found = self._kept.get((of, answer_key(query), "answer"))
+        return found if found is not None and found.is_there() else None
+
+    async def encoded(self, of: str, key: str, form: Form, asker: str) -> Encoded:
+        """A stored answer in one form: as it is kept, or encoded now."""
+        place = (of, key, form)
+        with self._lock:
+            found = self._kept.get(place)
+            if found is not None:
+                self._kept.move_to_end(place)
+        if found is not None and found.is_there():
+            return found
+        return await self._encode(place, asker)
+
+    async def scored(
+        self, of: str, key: str, records: bytes, dialect: CsvDialect, most: int, asker: str
+    ) -> dict[str, Any]:
+        """A visitor's own records scored against a stored answer; neither is kept."""
+        task = await run_in_threadpool(self._task, of, key)
+        task |= {
+            "kind": "score",
+            "records": records.decode("latin-1"),  # bytes, as JSON can carry them
+            "dialect": asdict(dialect),
+            "most": most,
+        }
+        future = self.writers.submit(asker, task, self._limits.picture_seconds)
+        done: dict[str, Any] = json.loads(await _result(future))
+        return done
+
+    async def compared(self, of: str, keys: Sequence[str], asker: str) -> dict[str, Any] | None:
+        """The cells of two histograms beside each other; None if they count other cells."""
+        tasks = [await run_in_threadpool(self._task, of, key) for key in keys]
+        task = {"kind": "compare", "answers": tasks}
+        future = self.writers.submit(asker, task, self._limits.picture_seconds)
+        done: dict[str, Any] | None = json.loads(await _result(future))
+        return done
 
     async def history_picture(
-        self, of: str, title: str, budget: Loss, charges: list[tuple[str, Loss]]
+        self, of: str, title: str, budget: Loss, charges: list[tuple[str, Loss]], asker: str
     ) -> bytes:
         """A budget over time as a picture; of many charges the oldest are drawn as one."""
         oldest, newest = charges[:-MOST_CHARGES_DRAWN], charges[-MOST_CHARGES_DRAWN:]
@@ -164,76 +195,115 @@ class Answers:
             earlier = sum((loss for _, loss in oldest), Loss(0))
             drawn.insert(0, ("earlier charges", _plain(earlier)))
         task = {"kind": "budget", "title": title, "budget": _plain(budget), "charges": drawn}
-        drawn_from = hashlib.sha256(json.dumps(task).encode()).hexdigest()
-        return await self._by_worker((of, drawn_from, "budget"), lambda: task)
+        digest = hashlib.sha256(json.dumps(task).encode()).hexdigest()
+        place = (of, digest, "budget")
+        with self._lock:
+            kept = self._kept.get(place)
+        if kept is None or kept.content is None:
+            made = partial(_drawn, digest)
+            kept = await self._joined(place, task, asker, made)
+        return kept.content or b""
 
     def close(self) -> None:
-        """End the worker process."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        self._writer.end()
+        """End the worker processes."""
+        self.writers.close()
 
-    async def _by_worker(self, place: Place, task: Callable[[], dict[str, Any]]) -> bytes:
-        """What is kept; else what is being written for somebody; else written now."""
+    def _task(self, of: str, key: str) -> dict[str, Any]:
+        """Where a worker finds a release, once all of its entry is durable."""
+        found = self._find(of, key)
+        stored = self._curator.stored_release(of, found.query)
+        name = hashlib.sha256(f"{of}\n{key}\n{found.entry}".encode()).hexdigest()[:32]
+        return {
+            "directory": str(self._curator.directory),
+            "database": self._curator.database.address,
+            "question": stored.question,
+            "head": stored.head,
+            "name": name,
+        }
+
+    async def _encode(self, place: Place, asker: str) -> Encoded:
+        of, key, form = place
+        task = await run_in_threadpool(self._task, of, key)
+        folder, name = self._curator.directory / FOLDER, f"{task['name']}-{form}"
+        found = await run_in_threadpool(_on_disk, folder, name, form, task["head"])
+        if found is None:
+            titles = (await run_in_threadpool(self._curator.dataset, of)).domain.titles
+            task |= {"kind": "encode", "form": form, "titles": dict(titles)}
+            task |= {"folder": str(folder), "name": name}
+            made = partial(_sent, folder / name, form, task["head"])
+            return await self._joined(place, task, asker, made)
+        self._keep(place, found)
+        return found
+
+    async def _joined(
+        self, place: Place, task: dict[str, Any], asker: str, made: Callable[[bytes], Encoded]
+    ) -> Encoded:
+        """What a worker makes of a task, once however many ask for it; kept before it is over."""
+        slow = place[2] in ("svg", "budget")  # what is encoded has its time, what is drawn less
+        seconds = self._limits.picture_seconds if slow else self._limits.encoding_seconds
+
+        def keep(done: Future[bytes]) -> None:
+            if done.exception() is None:
+                self._keep(place, made(done.result()))
+            with self._lock:
+                self._underway.pop(place, None)
+
         with self._lock:
-            if place in self._written:
-                self._written.move_to_end(place)
-                return self._written[place]
+            kept = self._kept.get(place)
+            if kept is not None and kept.is_there():
+                return kept
             future = self._underway.get(place)
+            is_new = future is None
             if future is None:
-                future = self._submit(place, lambda: self._kept(place, lambda: self._done(task())))
-        return await asyncio.shield(asyncio.wrap_future(future))
+                future = self._underway[place] = self.writers.submit(asker, task, seconds)
+        if is_new:
+            future.add_done_callback(keep)
+        return made(await _result(future))
 
-    def _submit(self, place: Place, act: Callable[[], bytes]) -> Future[bytes]:
-        """Have it done when its turn comes; the lock is held."""
-        if len(self._underway) >= MOST_WAITING:
-            raise LimitReached(
-                "Too many answers are being drawn, written as tables or scored against."
-                " Try again in a minute."
-            )
-
-        def turn() -> bytes:
-            try:
-                return act()
-            finally:
-                with self._lock:
-                    del self._underway[place]
-
-        future = self._underway[place] = self._thread.submit(turn)
-        return future
-
-    def _done(self, task: dict[str, Any]) -> bytes:
-        try:
-            return self._writer.run(task, self._limits.picture_seconds)
-        except TaskFailed:
-            raise Unavailable(
-                "This answer is too large to be drawn, written as a table or scored against here."
-                " Take it as JSON."
-            ) from None
-
-    def ready(self, of: str, query: Query[Any]) -> bytes | None:
-        """The answer to a question, if it was served before."""
+    def _keep(self, place: Place, found: Encoded) -> None:
         with self._lock:
-            return self._written.get((of, answer_key(query), "json"))
-
-    def _kept(self, place: Place, write: Callable[[], bytes]) -> bytes:
-        with self._lock:
-            if place in self._written:
-                self._written.move_to_end(place)
-                return self._written[place]
-        written = write()
-        with self._lock:
-            if place not in self._written:
-                self._written[place] = written
-                self._size += len(written)
-            while self._size > KEPT_BYTES and len(self._written) > 1:  # the newest stays
-                _, dropped = self._written.popitem(last=False)
-                self._size -= len(dropped)
-        return written
+            earlier = self._kept.pop(place, None)
+            self._kept[place] = found
+            self._size += _held(found) - (_held(earlier) if earlier is not None else 0)
+            while self._size > KEPT_BYTES and len(self._kept) > 1:  # the newest stays
+                _, dropped = self._kept.popitem(last=False)
+                self._size -= _held(dropped)
 
 
-def stored_json(release: Release[Any], head: str) -> bytes:
-    """A stored release as the JSON interface shows it, with a head of the ledger that holds it."""
-    return wire.to_text(wire.Answer.of(Answer(release, (), stored=True, head=head))).encode()
+def _sent(start: Path, form: str, head: str, sent: bytes) -> Encoded:
+    """What a worker encoded: its digest, then its content, which a large one has as a file."""
+    digest, content = sent[:DIGEST_BYTES].decode(), sent[DIGEST_BYTES:]
+    if content:
+        return Encoded(form, digest, len(content), head, content, None)
+    path = start.with_name(f"{start.name}-{digest}")
+    return Encoded(form, digest, path.stat().st_size, head, None, path)
+
+
+def _drawn(digest: str, content: bytes) -> Encoded:
+    return Encoded("budget", digest, len(content), "", content, None)
+
+
+def _held(found: Encoded) -> int:
+    """The memory that is taken by what is kept, with its name."""
+    return 500 + len(found.content or b"")
+
+
+def _on_disk(folder: Path, name: str, form: str, head: str) -> Encoded | None:
+    """What was encoded before, perhaps by an earlier server."""
+    for path in folder.glob(f"{name}-*"):
+        digest = path.name.rpartition("-")[2]
+        return Encoded(form, digest, path.stat().st_size, head, None, path)
+    return None
+
+
+async def _read(found: Encoded) -> bytes:
+    if found.path is None:
+        raise NotFound("This answer is not encoded.")
+    return await run_in_threadpool(found.path.read_bytes)
+
+
+async def _result(future: Future[bytes]) -> bytes:
+    return await asyncio.shield(asyncio.wrap_future(future))
 
 
 def _plain(loss: Loss) -> list[str]:

@@ -1,8 +1,9 @@
 """What a worker process does: one task at a time, answered over its pipe, and nothing else.
 
-It looks at rows for an answer or for their owner, writes a stored release as a picture or a table,
-or scores records against one. It never opens the ledger, so it can be ended at any moment. Of a
-task that fails it says that it failed, not why: what a failure says may quote a row.
+It looks at rows for an answer or for their owner; or it reads a stored release to encode it, draw
+it or score records against it. It never writes to the ledger, so it can be ended at any moment. Of
+a task that fails it says that it failed, not why: what a failure says may quote a row. A visitor
+whose own records cannot be scored is told why.
 """
 
 from __future__ import annotations
@@ -21,18 +22,21 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from privod.curator.protection import who_is_protected
 from privod.curator.rows import KeptRows
 from privod.data import Domain, Table
+from privod.data.csv_file import CsvBytes, CsvDialect
+from privod.errors import InvalidData, PrivodError
 from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
 from privod.query import scoring
-from privod.query.catalog import query_from_json, release_from_json
+from privod.query.catalog import query_from_json
 from privod.query.query import canonical_json
 from privod.query.scorer import Scorable
+from privod.server.jobs.comparing import differences
+from privod.server.jobs.encoding import encode, read_stored
 
 __all__ = ["DONE", "FAILED", "PROGRESS", "READY", "where", "work"]
 
@@ -118,14 +122,12 @@ def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -
         return _protected(task, tables)
     if kind == "budget":
         return _budget_picture(task)
-    release = release_from_json(task["release"])
-    if kind == "csv":
-        return release.to_csv().encode()
     if kind == "score":
-        return _scores(release.value, task["points"], task["rows"])
-    from privod import pictures
-
-    return pictures.svg(pictures.draw(release, task["titles"]))
+        return _score(task)
+    if kind == "compare":
+        releases = [read_stored(one) for one in task["answers"]]
+        return json.dumps(differences(*releases)).encode()
+    return encode(task)
 
 
 def where(rows: KeptRows) -> dict[str, Any]:
@@ -161,10 +163,27 @@ def _protected(task: dict[str, Any], tables: dict[str, Table]) -> bytes:
     return json.dumps([one.to_json() for one in found]).encode()
 
 
-def _scores(released: Scorable, records: list[list[float]], rows: list[int]) -> bytes:
+def _score(task: dict[str, Any]) -> bytes:
+    """A visitor's records scored, or why they cannot be."""
+    try:
+        return _scores(read_stored(task).value, task)
+    except PrivodError as problem:
+        return json.dumps({"problem": str(problem)}).encode()
+
+
+def _scores(released: Any, task: dict[str, Any]) -> bytes:
     """A visitor's records scored, the most outlying first."""
-    points = np.array(records, dtype=np.float64).reshape(len(rows), -1)
+    if not isinstance(released, Scorable):
+        raise InvalidData("This answer cannot score records.")
+    sent = CsvBytes(task["records"].encode("latin-1"), "sent here")
     scorer = released.scorer()
+    taken = scoring.read_records(sent, scorer, CsvDialect(**task["dialect"]))
+    if len(taken.rows) > task["most"]:
+        raise InvalidData(
+            f"At most {task['most']} records are scored here. Download the answer as JSON and score"
+            " more with `privod score`."
+        )
+    points, rows = taken.points, taken.rows.tolist()
     found = scoring.score(scorer, points, TARGET)
     why, beyond = scoring.reasons(scorer, points, found), found.stands_out
     shown = [
@@ -184,6 +203,7 @@ def _scores(released: Scorable, records: list[list[float]], rows: list[int]) -> 
         "explains": scoring.explains(scorer),
         "guess": bool(found.hidden_share > TARGET),
         "doubt": found.doubt(TARGET),
+        "notes": taken.sentences(),
     }
     return json.dumps(told).encode()
 

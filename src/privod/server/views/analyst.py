@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from privod.curator import Answer, fitting
+from privod.curator import fitting
 from privod.curator.job_records import JobRecord
 from privod.data import Domain
 from privod.data.mock import mock_rows
@@ -31,7 +31,7 @@ from privod.server.asking import begin, failure_of, find_job, state_of, stop
 from privod.server.http.authorization import form_of, text_of
 from privod.server.jobs.estimates import check_work
 from privod.server.jobs.jobs import Job
-from privod.server.site import site_of, visitor_of
+from privod.server.site import Paid, site_of, visitor_of
 from privod.server.views.answers import LONGEST_SEARCH, fits, written
 from privod.server.views.forms import boxes_of, query_from_form
 from privod.server.views.media import CSV
@@ -379,7 +379,8 @@ def job(request: Request) -> Response:
     """A job's page, or on to its answer once that is there."""
     found = find_job(site_of(request), visitor_of(request), request.path_params["job"])
     if found.state() in ("done", "failed"):
-        return redirect(answer_path(found.of, found.result().release.query))
+        found.result()  # raises what went wrong
+        return redirect(f"/data/{segment(found.of)}/answers/{found.work.key[1]}")
     return page(request, "job.html", job=found, words=_words(found), tenths=found.tenths())
 
 
@@ -398,7 +399,7 @@ def stop_job(request: Request) -> Response:
     return redirect(f"/data/{segment(found.of)}")
 
 
-def _words(job: Job[Answer]) -> str:
+def _words(job: Job[Paid]) -> str:
     words = {
         "waiting": "Waiting for its turn.",
         "answering": "Looking at the data and adding noise to the answer.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
@@ -11,14 +11,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.data import Domain
-from privod.data.csv_file import CsvBytes, CsvDialect
+from privod.data.csv_file import CsvDialect
 from privod.errors import InvalidData, PrivodError
-from privod.query import as_code, scoring
+from privod.query import as_code
 from privod.query.parameters import Parameter, parameters_of
-from privod.query.query import Query, Release, canonical_json
-from privod.query.scorer import Scorable
+from privod.query.query import Query, canonical_json
 from privod.server.http.authorization import form_of
-from privod.server.site import site_of
+from privod.server.http.streaming import send
+from privod.server.jobs.answers import Summary
+from privod.server.jobs.encoding import Form
+from privod.server.site import site_of, visitor_of
 from privod.server.views.dialects import dialect_choices, dialect_sent
 from privod.server.views.media import CSV, JSON, NOTEBOOK, PICTURE_HEADERS, SVG
 from privod.server.views.pages import answer_path, page, page_of
@@ -46,23 +48,30 @@ def _written(parameter: Parameter, value: Any, domain: Domain | None) -> str:
     return parameter.written(value)
 
 
-def answers(request: Request) -> Response:
+async def answers(request: Request) -> Response:
     """All answers about a data set, the newest first; a search looks at what was asked."""
-    site, of = site_of(request), request.path_params["dataset"]
-    dataset = site.curator.dataset(of)
-    sought = request.query_params.get("find", "")[:LONGEST_SEARCH]
-    found = [key for key, query in site.answers.questions(of) if fits(query, sought)]
-    place = page_of(request, len(found))
-    shown = [site.answers.summary(of, key) for key in found[place["first"] : place["end"]]]
-    return page(
+    of = request.path_params["dataset"]
+    found, sought, place = await run_in_threadpool(_found, request)
+    here = found[place["first"] : place["end"]]
+    shown = await site_of(request).answers.summaries(of, here, visitor_of(request).id)
+    return await run_in_threadpool(
+        page,
         request,
         "answers.html",
-        dataset=dataset,
+        dataset=site_of(request).curator.dataset(of),
         answers=shown,
         found=len(found),
         sought=sought,
         place=place,
     )
+
+
+def _found(request: Request) -> tuple[list[str], str, dict[str, Any]]:
+    """The keys of the answers that fit a search, what was sought, and the page's place."""
+    sought = request.query_params.get("find", "")[:LONGEST_SEARCH]
+    known = site_of(request).answers.questions(request.path_params["dataset"])
+    found = [key for key, query in known if fits(query, sought)]
+    return found, sought, page_of(request, len(found))
 
 
 def fits(query: Query[Any], sought: str, also: str = "") -> bool:
@@ -75,66 +84,66 @@ def fits(query: Query[Any], sought: str, also: str = "") -> bool:
     return all(word in asked for word in sought.casefold().split())
 
 
-def answer(request: Request) -> Response:
+async def answer(request: Request) -> Response:
     """An answer: in a sentence, as a picture, with its promise."""
-    return _page(request)
+    return await _page(request)
 
 
 async def score(request: Request) -> Response:
     """The answer's page with the visitor's own records scored: nothing is kept, nothing charged."""
     of, key = request.path_params["dataset"], request.path_params["key"]
+    asker = visitor_of(request).id
     try:
-        taken = await run_in_threadpool(_taken, request)
-        scored = await site_of(request).answers.scored(of, key, taken)
+        records, dialect = await run_in_threadpool(_sent, request)
+        scored = await site_of(request).answers.scored(
+            of, key, records, dialect, MOST_SCORED, asker
+        )
+        if "problem" in scored:
+            raise InvalidData(scored["problem"])
     except PrivodError as problem:
-        return await run_in_threadpool(_page, request, problem=str(problem), status=422)
-    return await run_in_threadpool(_page, request, scored=scored)
+        return await _page(request, problem=str(problem), status=422)
+    return await _page(request, scored=scored)
 
 
-def _page(
+async def _page(
     request: Request,
     scored: dict[str, Any] | None = None,
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
-    of, release = request.path_params["dataset"], _release(request)
-    address, domain = _address(request), site_of(request).curator.dataset(of).domain
-    columns = release.value.columns if isinstance(release.value, Scorable) else ()
+    of, key = request.path_params["dataset"], request.path_params["key"]
+    shown = await site_of(request).answers.summary(of, key, visitor_of(request).id)
+    return await run_in_threadpool(_drawn_page, request, shown, scored, problem, status)
+
+
+def _drawn_page(
+    request: Request,
+    shown: Summary,
+    scored: dict[str, Any] | None,
+    problem: str | None,
+    status: int,
+) -> Response:
+    of, query, address = request.path_params["dataset"], shown.query, _address(request)
+    domain = site_of(request).curator.dataset(of).domain
     return page(
         request,
         "answer.html",
         status,
         dataset=of,
-        release=release,
+        answer=shown,
         title=domain.title,
-        parameters=written(release.query, domain),
-        here=answer_path(of, release.query),
-        python=as_code.as_python(release.query, of, address),
-        shell=as_code.as_shell(release.query, of, address),
+        parameters=written(query, domain),
+        here=answer_path(of, query),
+        python=as_code.as_python(query, of, address),
+        shell=as_code.as_shell(query, of, address),
         scored=scored,
-        scored_columns=[column.name for column in columns],
         most_scored=MOST_SCORED,
         problem=problem,
         **dialect_choices(request),
     )
 
 
-def _taken(request: Request) -> scoring.NewRecords:
-    """What was sent, read as registered rows are."""
-    release = _release(request)
-    if not isinstance(release.value, Scorable):
-        raise InvalidData("This answer cannot score records.")
-    records, dialect = _sent(request)
-    taken = scoring.read_records(records, release.value.scorer(), dialect)
-    if len(taken.rows) > MOST_SCORED:
-        raise InvalidData(
-            f"At most {MOST_SCORED} records are scored here. Download the answer as JSON and score"
-            " more with `privod score`."
-        )
-    return taken
-
-
-def _sent(request: Request) -> tuple[CsvBytes, CsvDialect]:
+def _sent(request: Request) -> tuple[bytes, CsvDialect]:
     """The records that were typed or sent as a file, as CSV, and how they are written.
 
     What is typed comes as a browser sends it, whatever encoding is chosen for files.
@@ -148,36 +157,37 @@ def _sent(request: Request) -> tuple[CsvBytes, CsvDialect]:
         data, dialect = str(typed).encode(), replace(dialect, encoding="utf-8")
     if not data.strip():
         raise InvalidData("Nothing was sent. Type a header and a record below it, or pick a file.")
-    return CsvBytes(data, "sent here"), dialect
+    return data, dialect
 
 
-def answer_json(request: Request) -> Response:
+async def answer_json(request: Request) -> Response:
     """The release as JSON, as every privod reads it back."""
-    release = _release(request)
-    return Response(canonical_json(release.to_json()), media_type=JSON, headers=_saved("json"))
+    return await _form(request, "release", JSON, _saved("json"))
 
 
 async def answer_csv(request: Request) -> Response:
     """The answer as a table."""
-    return Response(await _form(request, "csv"), media_type=CSV, headers=_saved("csv"))
+    return await _form(request, "csv", CSV, _saved("csv"))
 
 
 def answer_notebook(request: Request) -> Response:
     """A notebook that asks the same question, for free."""
-    of, release = request.path_params["dataset"], _release(request)
-    text = as_code.as_notebook(release.query, of, _address(request))
+    of, key = request.path_params["dataset"], request.path_params["key"]
+    query = site_of(request).answers.query(of, key)
+    text = as_code.as_notebook(query, of, _address(request))
     return Response(text, media_type=NOTEBOOK, headers=_saved("ipynb"))
 
 
 async def answer_svg(request: Request) -> Response:
     """The answer as a picture."""
     headers = PICTURE_HEADERS | (_saved("svg") if "download" in request.query_params else {})
-    return Response(await _form(request, "svg"), media_type=SVG, headers=headers)
+    return await _form(request, "svg", SVG, headers)
 
 
-async def _form(request: Request, form: Literal["svg", "csv"]) -> bytes:
+async def _form(request: Request, form: Form, kind: str, headers: dict[str, str]) -> Response:
     of, key = request.path_params["dataset"], request.path_params["key"]
-    return await site_of(request).answers.written(of, key, form)
+    found = await site_of(request).answers.encoded(of, key, form, visitor_of(request).id)
+    return send(request, found, kind, headers)
 
 
 def _address(request: Request) -> str:
@@ -185,12 +195,6 @@ def _address(request: Request) -> str:
     site = site_of(request)
     scheme = "https" if site.secure else request.url.scheme
     return f"{scheme}://{request.url.netloc}{site.prefix}"
-
-
-def _release(request: Request) -> Release[Any]:
-    return site_of(request).answers.release(
-        request.path_params["dataset"], request.path_params["key"]
-    )
 
 
 def _saved(ending: str) -> dict[str, str]:

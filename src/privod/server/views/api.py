@@ -10,7 +10,7 @@ from fastapi import File, Form, Path, Query, Request, Response, UploadFile
 from starlette.concurrency import run_in_threadpool
 
 from privod import wire
-from privod.curator import Answer, Head, acting
+from privod.curator import Head, acting
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
@@ -19,8 +19,9 @@ from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError
 from privod.ledger.witness import kept_for
 from privod.query.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
-from privod.server.asking import answer_of, begin, failure_of, find_job, state_of, stop
-from privod.server.jobs import uploads
+from privod.server.asking import Paid, begin, failure_of, find_job, paid_by, state_of, stop
+from privod.server.http.streaming import send
+from privod.server.jobs import encoding, uploads
 from privod.server.jobs.estimates import check_work
 from privod.server.jobs.jobs import Job
 from privod.server.metrics import exposition
@@ -32,6 +33,7 @@ from privod.wire.questions import describe
 Dataset = Annotated[
     str, Path(max_length=200, description="A data set's name; a slash in it is %252F.")
 ]
+STORED = b'{"charges": [], "stored": true, '  # before what is encoded of an answer
 Key = Annotated[str, Path(max_length=64, description="An answer's key.")]
 
 
@@ -172,10 +174,10 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
     domain = site.curator.dataset(dataset).domain
     if not found.already_answered:
         check_work(site.curator, query, dataset, site.limits)
-    return wire.Price.of(found, query, domain)
+    return wire.Price.about(found, query, domain)
 
 
-async def ask(request: Request, response: Response, dataset: Dataset, form: wire.Ask) -> Any:
+async def ask(request: Request, dataset: Dataset, form: wire.Ask) -> Response:
     """Ask a question: 200 with the answer, or 202 with a job if it takes longer than `wait`."""
     site, visitor = site_of(request), visitor_of(request)
     query = query_from_json(form.query)
@@ -184,15 +186,13 @@ async def ask(request: Request, response: Response, dataset: Dataset, form: wire
         query = await run_in_threadpool(site.curator.adapted, query, dataset)
         ready = site.answers.ready(dataset, query)
     if ready is not None:
-        return Response(ready, media_type=JSON)
+        return send(request, ready, JSON, before=STORED)
     begun = await begin(site, visitor, query, dataset, form.request_id)
     if begun is None:
-        written = await run_in_threadpool(site.answers.json, dataset, wire.answer_key(query))
-        return Response(written, media_type=JSON)
+        return await answer(request, dataset, wire.answer_key(query))
     if await begun.wait(form.wait):
-        return wire.Answer.of(answer_of(begun))
-    response.status_code = 202
-    return _shown(begun)
+        return await _answered(request, begun)
+    return Response(wire.to_text(_shown(begun)), 202, media_type=JSON)
 
 
 def jobs(
@@ -216,9 +216,16 @@ def jobs(
     ]
 
 
-def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> wire.Job:
+async def job(request: Request, job: Annotated[str, Path(max_length=64)]) -> Response:
     """How far one's own job has come, and its answer once it is done."""
-    return _shown(find_job(site_of(request), visitor_of(request), job))
+    site, visitor = site_of(request), visitor_of(request)
+    found = await run_in_threadpool(find_job, site, visitor, job)
+    if found.state() == "failed":
+        found.result()  # raises what went wrong, in the one error shape
+    text = wire.to_text(_shown(found)).encode()
+    if found.state() != "done":
+        return Response(text, media_type=JSON)
+    return await _answered(request, found, before=text.removesuffix(b"null}"), after=b"}")
 
 
 def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict[str, bool]:
@@ -227,14 +234,20 @@ def stop_job(request: Request, job: Annotated[str, Path(max_length=64)]) -> dict
     return {"stopped": True}
 
 
-def _shown(job: Job[Answer]) -> wire.Job:
-    state = job.state()
-    answer = None
-    if state == "failed":
-        job.result()  # raises what went wrong, in the one error shape
-    if state == "done":
-        answer = wire.Answer.of(answer_of(job))
-    return wire.Job(job=job.id, state=state, tenths=job.tenths(), answer=answer)
+def _shown(job: Job[Paid]) -> wire.Job:
+    return wire.Job(job=job.id, state=job.state(), tenths=job.tenths(), answer=None)
+
+
+async def _answered(
+    request: Request, job: Job[Paid], before: bytes = b"", after: bytes = b""
+) -> Response:
+    """The answer of a job that is done, with what it cost who asked first."""
+    paid = paid_by(job)  # raises what went wrong
+    of, key = job.of, job.work.key[1]
+    found = await site_of(request).answers.encoded(of, key, "answer", visitor_of(request).id)
+    charges = wire.to_text([wire.Charge.of(charge) for charge in paid.charges])
+    opening = f'{{"charges": {charges}, "stored": {json.dumps(paid.stored)}, '
+    return send(request, found, JSON, before=before + opening.encode(), after=after)
 
 
 def answers(request: Request, dataset: Dataset) -> list[wire.AnswerListed]:
@@ -243,21 +256,32 @@ def answers(request: Request, dataset: Dataset) -> list[wire.AnswerListed]:
     return [wire.AnswerListed(key, query.to_json()) for key, query in found]
 
 
-def answer(request: Request, dataset: Dataset, key: Key) -> Response:
+async def answer(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer."""
-    return Response(site_of(request).answers.json(dataset, key), media_type=JSON)
+    return await _form(request, dataset, key, "answer", JSON, before=STORED)
 
 
 async def answer_csv(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer as a table."""
-    written = await site_of(request).answers.written(dataset, key, "csv")
-    return Response(written, media_type=CSV)
+    return await _form(request, dataset, key, "csv", CSV)
 
 
 async def answer_svg(request: Request, dataset: Dataset, key: Key) -> Response:
     """A stored answer as a picture."""
-    drawn = await site_of(request).answers.written(dataset, key, "svg")
-    return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
+    return await _form(request, dataset, key, "svg", SVG, PICTURE_HEADERS)
+
+
+async def _form(
+    request: Request,
+    of: str,
+    key: str,
+    form: encoding.Form,
+    kind: str,
+    headers: dict[str, str] | None = None,
+    before: bytes = b"",
+) -> Response:
+    found = await site_of(request).answers.encoded(of, key, form, visitor_of(request).id)
+    return send(request, found, kind, headers, before=before)
 
 
 def verify(request: Request, form: wire.Verify | None = None) -> wire.Verification:
@@ -322,6 +346,7 @@ RESPONSES: dict[Any, dict[int | str, dict[str, Any]]] = {
     },
     metrics: {200: {"content": {"text/plain": {}}, "description": "Prometheus text format."}},
     answer: {200: {"model": wire.Answer, "description": "The answer."}},
+    job: {200: {"model": wire.Job, "description": "The job."}},
     answer_csv: {200: {"content": {"text/csv": {}}, "description": "The answer."}},
     answer_svg: {200: {"content": {SVG: {}}, "description": "The answer."}},
 }

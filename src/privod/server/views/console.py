@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
@@ -9,13 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.curator import Entry
-from privod.errors import InvalidParameter, LedgerDamaged, NotAllowed, NotFound
+from privod.errors import InvalidParameter, LedgerDamaged, NotAllowed, NotFound, Unavailable
 from privod.privacy import Loss
 from privod.query.as_code import typed
 from privod.query.catalog import query_from_json
 from privod.server.authentication import find_visitor, token_hash
 from privod.server.http.authorization import text_of
 from privod.server.http.middleware import address_of
+from privod.server.jobs.answers import Summary
 from privod.server.site import site_of, visitor_of
 from privod.server.views.media import PICTURE_HEADERS, SVG
 from privod.server.views.pages import STATIC, answer_path, page, page_of, redirect, set_cookie
@@ -74,7 +76,8 @@ def sign_in(request: Request) -> Response:
         problem = "This token is unknown or revoked. Ask the owner for a new one."
         provider = site.provider is not None
         return page(request, "sign_in.html", 403, next=onward, problem=problem, provider=provider)
-    site.sessions.end(request.scope["cookie"])
+    with suppress(Unavailable):  # a full disk: the browser forgets the old cookie anyway
+        site.sessions.end(request.scope["cookie"])
     response = redirect(onward)
     set_cookie(site, response, site.sessions.begin(hashed))
     return response
@@ -153,12 +156,20 @@ def data_sets(request: Request) -> Response:
     return page(request, "data_sets.html", data_sets=shown, may_register=may_register)
 
 
-def data_set(request: Request) -> Response:
+async def data_set(request: Request) -> Response:
     """One data set: what is public, its budgets, what was answered."""
+    site, visitor, of = site_of(request), visitor_of(request), request.path_params["dataset"]
+    answers = None
+    if visitor.role != "auditor":
+        known = await run_in_threadpool(site.answers.questions, of)
+        keys = [key for key, _ in known[:SHOWN_ANSWERS]]
+        answers = await site.answers.summaries(of, keys, visitor.id)
+    return await run_in_threadpool(_data_set, request, answers)
+
+
+def _data_set(request: Request, answers: list[Summary] | None) -> Response:
     site, visitor = site_of(request), visitor_of(request)
     dataset = site.curator.dataset(request.path_params["dataset"])
-    may_read = visitor.role != "auditor"
-    answers = site.answers.newest(dataset.name, SHOWN_ANSWERS) if may_read else None
     budgets = site.curator.budget(dataset.name, token=visitor.token)
     retired = site.curator.is_retired(dataset.name)
     return page(
@@ -198,7 +209,7 @@ async def budget_picture(request: Request) -> Response:
     """A budget over time."""
     of = request.path_params["dataset"]
     found = await run_in_threadpool(_charged, request, request.path_params["budget"])
-    drawn = await site_of(request).answers.history_picture(of, *found)
+    drawn = await site_of(request).answers.history_picture(of, *found, visitor_of(request).id)
     return Response(drawn, media_type=SVG, headers=PICTURE_HEADERS)
 
 

@@ -164,8 +164,13 @@ def _rendered(
 
 
 def _common(request: Request, shown: Mapping[str, Any]) -> dict[str, Any]:
-    root = site_of(request).prefix
-    blank: dict[str, Any] = {"problem": None, "section": "data", "root": root}
+    site = site_of(request)
+    blank: dict[str, Any] = {
+        "problem": None,
+        "section": "data",
+        "root": site.prefix,
+        "cannot_write": not site.is_present,
+    }
     return blank | {"visitor": request.scope.get("visitor")} | dict(shown)
 
 
