@@ -221,7 +221,11 @@ def time_one_label(n: int, d: int) -> None:
     columns = {f"c{place}": values for place, values in enumerate(make("heavy", n, d).T)}
     table = Table(Domain(tuple(Numeric(name, -100, 100) for name in columns)), columns)
     asked = AnomalyLabels(
-        records=((0.1,) * d,), columns=tuple(columns), radius=1, max_crowd=50, epsilon=1
+        records=((0.1,) * d,),
+        columns=tuple(columns),
+        near="distance(radius=1)",
+        max_crowd=50,
+        epsilon=1,
     )
     first, _ = timed(lambda: asked.answer(table, secure()))
     later = min(timed(lambda: asked.answer(table, secure()))[0] for _ in range(10))

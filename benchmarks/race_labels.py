@@ -2,7 +2,7 @@
 
 Of each data set of the folder PRIVOD_DATA some records are held out and labelled against the rest,
 with numbers and categories compared as `novelty-labels` does. Errors are the probabilities that the
-mechanisms themselves have, not samples: of `mixed-labels` under plain DP and under sensitive
+mechanisms themselves have, not samples: of `anomaly-labels` under plain DP and under sensitive
 privacy with an edit margin of a tenth of the crowd, for a record that is in the data, and of
 `novelty-labels`, which protects every record. Values and ranges are read off the data here, as no
 curator would: this is a measurement by who may see the rows.
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import data_frame
 from privod.data.sources import read
-from privod.questions.mixed_labels.query import MixedLabels
+from privod.questions.anomaly_labels.query import AnomalyLabels
 from privod.questions.novelty_labels.query import NoveltyLabels
 
 MAX_CROWD = 20
@@ -105,13 +105,17 @@ def main() -> None:
         print(f"{one.name}: {len(table)} records, {len(found)} of {len(others)} are anomalous")
         for epsilon in EPSILONS:
             newcomer = NoveltyLabels(
-                columns=("x",), records=((0.0,),), max_crowd=MAX_CROWD, epsilon=epsilon
+                columns=("x",),
+                records=((0.0,),),
+                model=f"crowd(max_crowd={MAX_CROWD}, near=alike())",
+                epsilon=epsilon,
             )
             plain, sensitive = (
-                MixedLabels(
+                AnomalyLabels(
                     records=((0.0,),),
                     columns=("x",),
                     max_crowd=MAX_CROWD,
+                    near="alike()",
                     epsilon=epsilon,
                     edit_margin=margin,
                 )
@@ -120,7 +124,7 @@ def main() -> None:
             errors = {
                 "plain": [plain.error(n + 1, same + 1) for n, same in found],
                 "sensitive": [sensitive.error(n + 1, same + 1) for n, same in found],
-                "newcomer": [newcomer.error(n) for n, _ in found],
+                "newcomer": [newcomer.error(MAX_CROWD - 1 - n) for n, _ in found],
             }
             for law, chances in errors.items():
                 name = f"{one.name}_{law}_mean_error_at_{epsilon}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -13,9 +14,9 @@ import numpy as np
 import pytest
 
 from privod.audit import replay_game
-from privod.curator import Curator
+from privod.curator import Curator, who_is_protected
 from privod.data import Domain, Numeric, Table
-from privod.errors import InvalidParameter, NoPromise, NotFound
+from privod.errors import InvalidParameter, NeedsConfirmation, NoPromise, NotFound
 from privod.mechanisms import secure, seeded
 from privod.outliers.crowds.anomalies import (
     Counts,
@@ -29,7 +30,7 @@ from privod.outliers.crowds.anomalies import (
     sensitive_edits_to_flip,
 )
 from privod.pictures import draw_for_owner
-from privod.privacy import AddRemove, InCrowd, Loss
+from privod.privacy import AddRemove, BetweenTails, InCrowd, Loss, adjacency_from_json
 from privod.query.labels import answer_by_edits
 from privod.questions.anomaly_labels.audit import games
 from privod.questions.anomaly_labels.picture import privacy_of_records
@@ -141,7 +142,7 @@ def labels(*records: float, **changed: Any) -> AnomalyLabels:
     asked: dict[str, Any] = {
         "records": tuple((record,) for record in records),
         "columns": ("x",),
-        "radius": 1,
+        "near": "distance(radius=1.0)",
         "max_crowd": 2,
         "epsilon": "0.5",
     }
@@ -175,7 +176,7 @@ def test_sharp_labels_are_right() -> None:
 
 
 def test_a_record_is_read_as_a_table_would_hold_it() -> None:
-    asked = labels(1e-200, -0.0, 3e-151, 0.1, radius=0, epsilon=1000, max_crowd=9)
+    asked = labels(1e-200, -0.0, 3e-151, 0.1, near="distance(radius=0)", epsilon=1000, max_crowd=9)
     assert asked.records[0] == asked.records[1] == (0.0,)
     assert math.copysign(1, asked.records[1][0]) == 1
     rows = table(1e-200, 3e-151, 0.1)
@@ -187,7 +188,7 @@ def test_many_records_are_labeled_like_few() -> None:
     asked = labels(*np.linspace(-99, 99, 100), epsilon=1000, max_crowd=5)
     once = asked.answer(rows, seeded(1)).value
     each = [
-        labels(r, epsilon=1000, max_crowd=5).answer(rows, seeded(1)).value[0]
+        labels(float(r), epsilon=1000, max_crowd=5).answer(rows, seeded(1)).value[0]
         for (r,) in asked.records
     ]
     assert list(once) == each
@@ -299,7 +300,7 @@ def test_protected_records_get_epsilon_and_others_less_the_farther_out() -> None
             {"records": ((0,) * 5,) * 70_000, "columns": tuple("abcde")},
             "records must be at most 300000 numbers",
         ),
-        ({"radius": -1}, "radius must be at least 0"),
+        ({"near": "distance(radius=-1)"}, "radius must be at least 0"),
         ({"max_crowd": 0}, "max_crowd must be at least 1"),
         ({"edit_margin": 0}, "edit_margin must be at least 1"),
         ({"epsilon": -1}, "epsilon must be greater than 0"),
@@ -355,7 +356,104 @@ def test_the_audit_catches_planted_bugs(bug: type[AnomalyLabels]) -> None:
 def test_records_are_read_as_finely_as_tables() -> None:
     """Differences whose squares vanish would make these three one crowd and no copies."""
     asked = AnomalyLabels(
-        records=((0.0,), (2e-170,), (4e-170,)), columns=("x",), radius=0, max_crowd=2, epsilon=1
+        records=((0.0,), (2e-170,), (4e-170,)),
+        columns=("x",),
+        near="distance(radius=0)",
+        max_crowd=2,
+        epsilon=1,
     )
     assert asked.records == ((0.0,), (0.0,), (0.0,))
     assert asked.labels_moved == 3
+
+
+# ---- the tail ----------------------------------------------------------------------------------
+
+# Possible records on a 2 by 2 grid; a crowd is the fewest at or beyond, on a side of a column.
+PLANE = list(itertools.product((0, 1), repeat=2))
+
+
+def rank(value: int, data: Counts) -> int:
+    own = PLANE[value]
+    sides = [
+        sum(n for n, other in zip(data, PLANE, strict=True) if sign * other[at] >= sign * own[at])
+        for at in (0, 1)
+        for sign in (1, -1)
+    ]
+    return min(sides)
+
+
+@pytest.mark.parametrize(("beta", "k"), [(1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (4, 2), (3, None)])
+def test_labels_by_the_tail_keep_their_promise_on_all_small_databases(
+    beta: int, k: int | None
+) -> None:
+    """Every pair of tables of up to three copies of four records, two labels, every answer."""
+    asked = AnomalyLabels(
+        columns=("p", "q"),
+        records=tuple((float(p), float(q)) for p, q in (PLANE[0], PLANE[3])),
+        max_crowd=beta,
+        epsilon=1,
+        near="tail()",
+        edit_margin=k,
+    )
+    assert asked.labels_moved == 2
+    pairs = 0
+    for data in itertools.product(range(4), repeat=4):
+        for value in range(4):
+            more = (*data[:value], data[value] + 1, *data[value + 1 :])
+            assert rank(value, more) == rank(value, data) + 1  # a copy of the record itself
+            assert all(0 <= rank(one, more) - rank(one, data) <= 1 for one in range(4))
+            if k is not None and rank(value, more) < protected_crowd(beta, k):
+                continue
+            pairs += 1
+            worst = 0.0
+            for one in (0, 3):
+                chances = []
+                for held in (data, more):
+                    wrong = asked.error(rank(one, held), held[one])
+                    yes = is_anomalous(rank(one, held), held[one], beta)
+                    chances.append((1 - wrong, wrong) if yes else (wrong, 1 - wrong))
+                worst += max(abs(math.log(a / b)) for a, b in zip(*chances, strict=True))
+            assert worst <= 1 + 1e-9
+    assert pairs > 100
+
+
+def test_ends_of_columns_are_labeled_and_who_is_between_is_protected(tmp_path: Path) -> None:
+    values = [float(n) for n in range(40)]
+    rows = Table(DOMAIN, {"x": values, "y": values[::-1]})
+    asked = AnomalyLabels(
+        columns=("x", "y"),
+        records=((0.0, 39.0), (20.0, 19.0), (60.0, 0.0)),
+        max_crowd=5,
+        epsilon=900,
+        near="tail()",
+        edit_margin=2,
+    )
+    assert asked.answer(rows, secure()).value == (True, False, False)  # the last is not there
+    between = BetweenTails(("x", "y"), 4)
+    assert asked.guarantee().adjacency == between
+    (found,) = [who_is_protected(rows, [between])]
+    assert (found.records, found.protected) == (40, 34)
+    with Curator.open(tmp_path) as curator:
+        curator.register("people", rows, DOMAIN)
+        curator.open_budget("people", AddRemove(), Loss(1))
+        with pytest.raises(NeedsConfirmation, match="is not protected"):
+            curator.open_budget("people", between, Loss(1000))
+        curator.open_budget("people", between, Loss(1000), confirmed=True)
+        assert len(curator.ask(asked, "people").release.value) == 3
+        curator.verify()
+        with pytest.raises(InvalidParameter, match="columns of the data set"):
+            curator.open_budget("people", BetweenTails(("z",), 4), Loss(1), confirmed=True)
+
+
+def test_tails_nest_where_they_are_wider() -> None:
+    own = BetweenTails(("x", "y"), 4)
+    assert adjacency_from_json(json.loads(json.dumps(own.to_json()))) == own
+    assert own.steps_of(AddRemove()) == own.steps_of(own) == 1
+    assert own.steps_of(BetweenTails(("x",), 3)) == 1
+    assert own.steps_of(BetweenTails(("x", "y", "z"), 4)) is None
+    assert own.steps_of(BetweenTails(("x", "y"), 5)) is None
+    assert own.steps_of(InCrowd(5.0, ("x",), 4)) is None
+    assert AddRemove().steps_of(own) is None
+    for columns, size in (((), 4), (("x",), 1), (("x",), True)):
+        with pytest.raises(InvalidParameter):
+            BetweenTails(columns, size)

@@ -250,7 +250,7 @@ def test_errors_name_the_option_that_is_typed(
 ) -> None:
     (patients / "semicolons.csv").write_text("age;sex\n30;f\n")
     register = "register {} --domain domain.json"
-    labels = "anomaly-labels columns=age radius=1 max_crowd=2 epsilon=1"
+    labels = "anomaly-labels columns=age near=distance(radius=1) max_crowd=2 epsilon=1"
     for typed, told in {
         "open patients --epsilon no": "--epsilon must be",
         register.format("patients patients.csv"): "say that it --continues the earlier one",
@@ -308,7 +308,14 @@ def test_help_names_every_command(place: Path) -> None:
 
 def test_an_owner_draws_what_a_question_would_do_to_the_rows(place: Path) -> None:
     given = ("--domain", "domain.json", "--picture", "map.svg")
-    labels = ("records=30", "columns=age", "radius=5", "max_crowd=4", "epsilon=1", "edit_margin=1")
+    labels = (
+        "records=30",
+        "columns=age",
+        "near=distance(radius=5)",
+        "max_crowd=4",
+        "epsilon=1",
+        "edit_margin=1",
+    )
     shown = run("owner-picture", "patients.csv", "anomaly-labels", *labels, *given)
     assert "not private" in shown
     assert b"FOR THE OWNER ONLY" in (place / "map.svg").read_bytes()

@@ -128,7 +128,7 @@ def test_a_stored_answer_is_given_even_when_nothing_is_left(curator: Curator) ->
             AnomalyLabels(
                 records=((3.0,),),
                 columns=("age",),
-                radius=1,
+                near="distance(radius=1)",
                 max_crowd=3,
                 edit_margin=2,
                 epsilon="0.1",

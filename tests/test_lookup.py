@@ -101,7 +101,13 @@ def test_many_threads_may_ask_at_once() -> None:
 def test_a_label_arranges_no_rows_once_the_index_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """How quick that is, `benchmarks/race_crowds.py` measures."""
     rows = table(3000)
-    asked = AnomalyLabels(records=((0.1, 0.1),), columns=COLUMNS, radius=1, max_crowd=50, epsilon=1)
+    asked = AnomalyLabels(
+        records=((0.1, 0.1),),
+        columns=COLUMNS,
+        near="distance(radius=1)",
+        max_crowd=50,
+        epsilon=1,
+    )
     asked.answer(rows, secure())
 
     def never(*_: object) -> None:
@@ -111,4 +117,4 @@ def test_a_label_arranges_no_rows_once_the_index_is_made(monkeypatch: pytest.Mon
         monkeypatch.setattr(owner, name, never)
     asked.answer(rows, secure())
     with pytest.raises(AssertionError, match="looked at again"):
-        replace(asked, radius=2).answer(rows, secure())
+        replace(asked, near="distance(radius=2)").answer(rows, secure())

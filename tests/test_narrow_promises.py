@@ -329,7 +329,12 @@ def test_prices_and_answers_say_what_the_unprotected_lose(tmp_path: Path) -> Non
 
 def test_labels_say_how_surely_they_tell_of_a_record_far_out() -> None:
     labels = AnomalyLabels(
-        records=((1.0,),), columns=("age",), radius=1, max_crowd=9, epsilon=2, edit_margin=2
+        records=((1.0,),),
+        columns=("age",),
+        near="distance(radius=1)",
+        max_crowd=9,
+        epsilon=2,
+        edit_margin=2,
     )
     assert "at most 1 in 10^7" in labels.not_protected()
     assert "fewer than 8 records within 1 of it" in labels.not_protected()

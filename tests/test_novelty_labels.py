@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from privod.outliers.crowds.anomalies import edits_by_search
 from privod.privacy import AddRemove, Loss
 from privod.questions.novelty_labels.audit import games
 from privod.questions.novelty_labels.query import NoveltyLabels
+from tests.alike import alike_of, altered, crowd_of, novelties
 
 DOMAIN = Domain(
     (
@@ -29,7 +29,7 @@ DOMAIN = Domain(
         Numeric("age", 0, 100),
     )
 )
-ASK = NoveltyLabels(
+ASK = novelties(
     columns=("ward", "grade", "age"),
     records=(("a", 1, 50.0),),
     max_crowd=3,
@@ -46,13 +46,18 @@ def table_of(rows: list[tuple[str, int, float]]) -> Table:
 
 def near(query: NoveltyLabels, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """The definition, straight."""
-    weights: dict[Any, Any] = {row[0]: row[1] for row in query.weights}
-    tolerances: dict[Any, Any] = {row[0]: row[1] for row in query.tolerances}
+    weights: dict[Any, Any] = {row[0]: row[1] for row in alike_of(query).weights}
+    tolerances: dict[Any, Any] = {row[0]: row[1] for row in alike_of(query).tolerances}
     apart = 0
     for name, a, b in zip(query.columns, one, other, strict=True):
         agree = a == b if isinstance(a, str) else abs(a - b) <= tolerances.get(name, 0)
         apart += 0 if agree else int(weights.get(name, 1))
-    return apart <= query.max_distance
+    return apart <= alike_of(query).max_distance
+
+
+def margin_of(query: NoveltyLabels, others: int) -> int:
+    """How far the verdict on a record with so many others near it is from changing."""
+    return crowd_of(query).max_crowd - 1 - others
 
 
 EVERY = [
@@ -67,11 +72,11 @@ EVERY = [
 @pytest.mark.parametrize("weights", [(), (("ward", 2),), (("age", 0),)])
 def test_clear_cases_are_labeled_by_who_is_near(distance: int, weights: Any) -> None:
     """With much epsilon a label is the truth."""
-    query = replace(ASK, max_distance=distance, weights=weights, epsilon=5000)
+    query = altered(ASK, max_distance=distance, weights=weights, epsilon=5000)
     seen = set()
     for size, most in itertools.product((3, 20, 45), (1, 3, 9, 40)):
         rows = EVERY[::2][:size] + EVERY[1::3][:size]
-        asked = replace(query, records=tuple(EVERY[:12]), max_crowd=most)
+        asked = altered(query, records=tuple(EVERY[:12]), max_crowd=most)
         truth = tuple(sum(near(query, one, row) for row in rows) < most for one in EVERY[:12])
         assert asked.answer(table_of(rows), seeded(1)).value == truth
         seen |= set(truth)
@@ -87,22 +92,22 @@ def test_the_edits_are_the_fewest_that_change_the_answer() -> None:
         others = sum(n for n, flag in zip(counts, flags, strict=True) if flag)
         found = edits_by_search(
             counts,
-            lambda data: ASK.is_anomalous(sum(itertools.compress(data, flags))),
+            lambda data: margin_of(ASK, sum(itertools.compress(data, flags))) >= 0,
             lambda *_: True,
             farthest=9,
         )
-        assert ASK.edits(others) == found
+        assert ASK.edits(margin_of(ASK, others)) == found
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "0.3", "1", "4"])
 def test_no_label_becomes_likelier_than_promised_exactly(epsilon: str) -> None:
-    query = replace(ASK, epsilon=epsilon)
+    query = altered(ASK, epsilon=epsilon)
     loss = float(query.guarantee().loss.epsilon)
     for others in range(12):
         chances = []
         for crowd in (others, others + 1):
-            wrong = query.error(crowd)
-            anomalous = query.is_anomalous(crowd)
+            wrong = query.error(margin_of(query, crowd))
+            anomalous = margin_of(query, crowd) >= 0
             chances.append((1 - wrong, wrong) if anomalous else (wrong, 1 - wrong))
         for left, right in zip(*chances, strict=True):
             assert abs(math.log(left / right)) <= loss * (1 + 1e-9)
@@ -111,7 +116,7 @@ def test_no_label_becomes_likelier_than_promised_exactly(epsilon: str) -> None:
 def test_one_record_moves_no_more_labels_than_is_charged() -> None:
     """Every possible record, against all asked about, for several notions of near."""
     for distance, weights, tolerance in ((0, (), 5.0), (1, (), 0.0), (2, (("ward", 2),), 2.6)):
-        query = replace(
+        query = altered(
             ASK,
             records=tuple(EVERY[::3]),
             max_distance=distance,
@@ -121,22 +126,26 @@ def test_one_record_moves_no_more_labels_than_is_charged() -> None:
         moved = max(sum(near(query, one, row) for one in query.records) for row in EVERY)
         assert 1 <= moved <= query.labels_moved <= len(query.records)
         assert query.label_epsilon == Fraction(1, query.labels_moved)
-    apart = replace(ASK, records=(("a", 1, 0.0), ("b", 2, 50.0), ("c", 3, 100.0)), max_distance=0)
+    apart = altered(ASK, records=(("a", 1, 0.0), ("b", 2, 50.0), ("c", 3, 100.0)), max_distance=0)
     assert apart.labels_moved == 1
 
 
 def test_a_lone_newcomer_is_labeled_right_under_plain_dp() -> None:
-    query = replace(ASK, max_crowd=20)
+    query = altered(ASK, max_crowd=20)
     assert query.guarantee().adjacency == AddRemove()
-    assert query.error(others=0) < 1e-8
-    assert query.error(others=19) == query.error(others=20) == pytest.approx(1 / (1 + math.e))
+    assert query.error(margin_of(query, 0)) < 1e-8
+    assert (
+        query.error(margin_of(query, 19))
+        == query.error(margin_of(query, 20))
+        == pytest.approx(1 / (1 + math.e))
+    )
 
 
 def test_the_curator_answers_and_charges_once_for_the_batch(tmp_path: Path) -> None:
     with Curator.open(tmp_path) as curator:
         curator.register("stays", table_of(EVERY), DOMAIN)
         curator.open_budget("stays", AddRemove(), Loss(1))
-        query = replace(ASK, records=(("a", 1, 50.0), ("c", 3, 0.0)))
+        query = altered(ASK, records=(("a", 1, 50.0), ("c", 3, 0.0)))
         assert len(curator.ask(query, of="stays").release.value) == 2
         assert [state.spent for state in curator.budget("stays")] == [Loss(1)]
 
@@ -152,8 +161,8 @@ class EachPaysAll(NoveltyLabels):
 class OneEditMore(NoveltyLabels):
     """A planted bug: one edit more than there is, so the border is too sharp."""
 
-    def edits(self, others: int) -> int:
-        return super().edits(others) + 2
+    def edits(self, margin: int) -> int:
+        return super().edits(margin) + 2
 
 
 def test_planted_bugs_are_caught_by_the_games() -> None:
@@ -162,7 +171,7 @@ def test_planted_bugs_are_caught_by_the_games() -> None:
 
 
 def changed(**parameters: Any) -> Callable[[], NoveltyLabels]:
-    return lambda: replace(ASK, **parameters)
+    return lambda: altered(ASK, **parameters)
 
 
 @pytest.mark.parametrize(
@@ -177,11 +186,18 @@ def changed(**parameters: Any) -> Callable[[], NoveltyLabels]:
         (changed(records=(("a", 1, 10**400),)), "64 bits"),
         (changed(max_crowd=0), "max_crowd"),
         (changed(max_distance=-1), "max_distance"),
-        (changed(tolerances=(("age",),)), "column and a number"),
         (changed(tolerances=(("age", -1),)), "at least 0"),
         (changed(tolerances=(("age", "x"),)), "finite"),
         (changed(tolerances=(("size", 1),)), "name columns"),
-        (changed(weights=(("age", 1), ("age", 2))), "each once"),
+        (changed(model="crowd(max_crowd=3, near=alike(weights=3))"), "name columns"),
+        (changed(model="crowd(near=alike())"), "max_crowd and near"),
+        (changed(model="crowd(3)"), "name with parameters"),
+        (changed(model="crowd(max_crowd=3, near=alike(size=1))"), "known parameters"),
+        (changed(model="crowd(max_crowd=3, near=closeness())"), "known one"),
+        (changed(model="crowd(max_crowd=3, near=distance())"), "known parameters"),
+        (changed(model="crowd(max_crowd=3, near=distance(radius=-1))"), "at least 0"),
+        (changed(model="(" * 99_999), "name with parameters"),
+        (changed(model=5), "name with parameters"),
         (changed(weights=(("age", 1.5),)), "whole number"),
         (changed(epsilon=0), "epsilon"),
     ],
@@ -211,4 +227,4 @@ def test_what_does_not_fit_the_domain_is_refused_before_any_charge(
 
 def test_an_unknown_column_is_named() -> None:
     with pytest.raises(NotFound, match="no column 'size'"):
-        replace(ASK, columns=("ward", "grade", "size"), tolerances=()).check(DOMAIN)
+        altered(ASK, columns=("ward", "grade", "size"), tolerances=()).check(DOMAIN)

@@ -34,8 +34,7 @@ from privod.questions.graded_count.query import GradedCount
 from privod.questions.grid_knn.query import GridKnn, margin_of_kept
 from privod.questions.histogram.query import Histogram
 from privod.questions.mean_covariance.query import MeanCovariance
-from privod.questions.model_labels.edit_models import edit_model
-from privod.questions.model_labels.query import ModelLabels
+from privod.questions.novelty_labels.query import NoveltyLabels
 from privod.questions.outlier_context.choosing import GroupChoice
 from privod.questions.outlier_context.query import OutlierContext
 from privod.questions.outlier_context.utility import POPULATION
@@ -348,13 +347,11 @@ def test_of_several_groups_each_is_compared_with_those_not_told_before_it() -> N
 
 def test_a_clear_outlier_is_said_to_be_what_the_model_takes_for_one() -> None:
     """Nothing lies near 5, but so many lie beyond it that its label is wrong far more often."""
-    query = ModelLabels(columns=("age",), records=((5.0,),), epsilon=2)
+    model = "crowd(max_crowd=5, near=tail())"
+    query = NoveltyLabels(columns=("age",), records=((5.0,),), epsilon=2, model=model)
     told = query.preview(HOSPITAL)
     assert "farther out than all others in some column" in told.sentence()
-    model = edit_model(query.model)
-    crowd = np.concatenate([np.linspace(0, 1, 100), np.full(4, 9.0)])[:, None]
-    between = query.error(model.margin(crowd, np.array([5.0])))
-    farthest = query.error(model.margin(crowd[:100], np.array([5.0])))
+    between, farthest = query.error(5 - 1 - 4), query.error(5 - 1 - 0)  # others beyond it
     assert told.wrong_label == pytest.approx(farthest)
     assert between > 100 * farthest
 

@@ -141,7 +141,7 @@ def _label(beta: int, margin: int | None) -> AnomalyLabels:
     return AnomalyLabels(
         records=((0.0, 0.0),),
         columns=("x", "y"),
-        radius=1,
+        near="distance(radius=1)",
         max_crowd=beta,
         epsilon="0.25",
         edit_margin=margin,

@@ -36,7 +36,6 @@ from privod.data.examples import data_frame, gaussian_mixture
 from privod.mechanisms import secure
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.questions.anomaly_labels.query import AnomalyLabels
-from privod.questions.model_labels.query import ModelLabels
 from privod.questions.novelty_labels.query import NoveltyLabels
 
 Ints = NDArray[np.int64]
@@ -145,7 +144,7 @@ def label_of(
     return AnomalyLabels(
         records=records,
         columns=tuple(f"c{place}" for place in range(len(records[0]))),
-        radius=radius,
+        near=f"distance(radius={radius})",
         max_crowd=beta,
         epsilon=str(epsilon),
         edit_margin=margin,
@@ -163,25 +162,34 @@ def scores(truth: NDArray[np.bool_], wrong: Floats) -> tuple[float, float, float
 def by_model(one: Set, crowds: Ints, copies: Ints) -> list[Row]:
     """The paper's laws and the newer models at equal epsilon, on the same records.
 
-    A newcomer is each record, asked about while it is not in the data. The same crowd makes it
-    anomalous by `novelty-labels` and, with the same errors, by knn-distance of `model-labels`;
-    tail-rank has anomalies of its own: records such that fewer than a tenth of beta others lie as
-    far out in some column.
+    A newcomer is each record, asked about while it is not in the data. A crowd by distance is the
+    k-NN distance; the tail has anomalies of its own: records such that fewer than a tenth of beta
+    others lie as far out in some column.
     """
     beta, anomalous = one.max_crowd, crowds <= one.max_crowd
     margin, few = max(1, beta // 10), max(1, beta // 10)
-    others = crowds - 1
+    near = beta - 1 - (crowds - 1)  # the margin of a newcomer
     beyond = tail_margins(one.points, few)
     rows = []
     for epsilon in ("1", "0.1"):
-        newcomer = NoveltyLabels(columns=("x",), records=((0.0,),), max_crowd=beta, epsilon=epsilon)
-        model = f"tail-rank(n_beyond={few})"
-        tail = ModelLabels(columns=("x",), records=((0.0,),), model=model, epsilon=epsilon)
+        newcomer, tail = (
+            NoveltyLabels(
+                columns=("x",),
+                records=((0.0,),),
+                model=f"crowd(max_crowd={most}, near={by})",
+                epsilon=epsilon,
+            )
+            for most, by in ((beta, "distance(radius=1)"), (few, "tail()"))
+        )
         plain, sensitive = (errors(crowds, copies, beta, float(epsilon), k) for k in (None, margin))
         laws = {
             "is it in the data (DP)": (plain, anomalous, "everybody"),
             "is it in the data (SP)": (sensitive, anomalous, "records normal within k edits"),
-            "newcomer by its crowd": (_each(newcomer.error, others), anomalous, "everybody"),
+            "newcomer by its crowd": (
+                _each(newcomer.error, near),
+                anomalous,
+                "everybody",
+            ),
             "newcomer by tail-rank": (_each(tail.error, beyond), beyond >= 0, "everybody"),
         }
         for law, (chances, out, protects) in laws.items():

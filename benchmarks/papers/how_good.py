@@ -40,6 +40,7 @@ from privod.outliers.crowds.distance import CrowdIndex
 from privod.progress import track
 from privod.query.crowd_bounds import count_outliers
 from privod.query.likeness import Likeness
+from privod.query.near import Alike, Distance
 from privod.query.query import Query
 from privod.questions.anomaly_labels.query import AnomalyLabels
 from privod.questions.density_sketch.query import DensitySketch
@@ -49,8 +50,7 @@ from privod.questions.histogram.query import Histogram
 from privod.questions.interactive_grid.query import InteractiveGridScores
 from privod.questions.marginals.query import MarginalHistograms
 from privod.questions.mean_covariance.query import MeanCovariance
-from privod.questions.mixed_labels.query import MixedLabels
-from privod.questions.model_labels.query import ModelLabels
+from privod.questions.novelty_labels.models import CrowdModel
 from privod.questions.novelty_labels.query import NoveltyLabels
 from privod.questions.outlier_context.query import OutlierContext
 from privod.questions.outlier_count.query import OutlierCount
@@ -206,7 +206,7 @@ def labels(table: Table, epsilon: str, source: Randomness) -> float:
         query = AnomalyLabels(
             records=(record,),
             columns=SIGNS[:2],
-            radius=RADIUS,
+            near=f"distance(radius={RADIUS})",
             max_crowd=CROWD * 4,
             epsilon=epsilon,
             edit_margin=CROWD,
@@ -224,12 +224,11 @@ def mixed_labels(table: Table, epsilon: str, source: Randomness) -> float:
     held = Likeness(names, 0).held(table)
     right = []
     for row in rows:
-        query = MixedLabels(
+        query = AnomalyLabels(
             columns=names,
             records=(held.row(int(row)),),
-            tolerances=tuple((name, RADIUS) for name in SIGNS[:2]),
+            near=str(Alike(1, tuple((name, RADIUS) for name in SIGNS[:2]))),
             max_crowd=CROWD * 4,
-            max_distance=1,
             epsilon=epsilon,
             edit_margin=CROWD,
         )
@@ -261,9 +260,7 @@ def novelty_labels(table: Table, epsilon: str, source: Randomness) -> float:
         return NoveltyLabels(
             columns=SIGNS[:2],
             records=(tuple(points[row].tolist()),),
-            tolerances=tuple((name, RADIUS) for name in SIGNS[:2]),
-            max_crowd=CROWD * 4,
-            max_distance=0,
+            model=str(CrowdModel(4 * CROWD, Alike(0, tuple((n, RADIUS) for n in SIGNS[:2])))),
             epsilon=epsilon,
         )
 
@@ -274,10 +271,10 @@ def model_labels(table: Table, epsilon: str, source: Randomness) -> float:
     points = newcomers().numbers(SIGNS[:2])
 
     def ask(row: int) -> Query[Any]:
-        return ModelLabels(
+        return NoveltyLabels(
             columns=SIGNS[:2],
             records=(tuple(points[row].tolist()),),
-            model=f"knn-distance(n_neighbors={4 * CROWD}, radius={RADIUS})",
+            model=str(CrowdModel(4 * CROWD, Distance(RADIUS))),
             epsilon=epsilon,
         )
 
@@ -399,6 +396,7 @@ def interactive_grid(table: Table, epsilon: str, source: Randomness) -> float:
 
 
 SHARE, RELATIVE, AUROC = "share of records misplaced", "relative error of the count", "AUROC"
+RIGHT = "share of right labels"
 LARGEST = "size of the group found over the largest"
 MEASURES = (
     Measure("histogram-1", SHARE, histogram),
@@ -421,10 +419,10 @@ MEASURES = (
         answers=1,
         added="-missed",
     ),
-    Measure("anomaly-labels-1", "share of right labels", labels),
-    Measure("mixed-labels-1", "share of right labels", mixed_labels),
-    Measure("novelty-labels-1", "share of right labels", novelty_labels),
-    Measure("model-labels-1", "share of right labels", model_labels),
+    Measure("anomaly-labels-1", RIGHT, labels),
+    Measure("anomaly-labels-1", f"{RIGHT}, by who is alike", mixed_labels, added="-alike"),
+    Measure("novelty-labels-1", RIGHT, novelty_labels),
+    Measure("novelty-labels-1", f"{RIGHT}, by distance", model_labels, added="-distance"),
     Measure("outlier-context-1", LARGEST, context),
     Measure("outlier-context-1", f"{LARGEST}, with ranges", groups, added="-ranges"),
     Measure("marginals-1", AUROC, marginals, detects=True),

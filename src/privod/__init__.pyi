@@ -119,7 +119,9 @@ from privod.privacy import (
     AddRemove as AddRemove,
     Adjacency as Adjacency,
     AdmittedContexts as AdmittedContexts,
+    BetweenTails as BetweenTails,
     Cost as Cost,
+    CrowdAdjacency as CrowdAdjacency,
     Guarantee as Guarantee,
     InAlikeCrowd as InAlikeCrowd,
     InCrowd as InCrowd,
@@ -185,15 +187,9 @@ from privod.questions.mean_covariance.query import (
 from privod.questions.mean_covariance.release import (
     NoisyMoments as NoisyMoments,
 )
-from privod.questions.mixed_labels.query import (
-    MixedLabels as MixedLabels,
-)
-from privod.questions.model_labels.edit_models import (
+from privod.questions.novelty_labels.models import (
     EditModel as EditModel,
     plug_in_model as plug_in_model,
-)
-from privod.questions.model_labels.query import (
-    ModelLabels as ModelLabels,
 )
 from privod.questions.novelty_labels.query import (
     NoveltyLabels as NoveltyLabels,

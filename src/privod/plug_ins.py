@@ -6,6 +6,7 @@ number, with a default.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
@@ -14,9 +15,10 @@ from typing import Any
 
 from privod.errors import InvalidParameter
 
-__all__ = ["given_numbers", "name_and_numbers", "new_name", "number_parameters"]
+__all__ = ["given_numbers", "name_and_numbers", "named_values", "new_name", "number_parameters"]
 
 LARGEST = sys.float_info.max
+LONGEST_TEXT = 100_000  # of what describes a value
 
 
 def new_name(name: str, known: Container[str]) -> str:
@@ -67,3 +69,29 @@ def given_numbers(
         if not abs(numbers[key]) <= LARGEST:
             raise InvalidParameter(key, "must be finite", text, f"Try {example}.")
     return numbers
+
+
+def named_values(text: Any, what: str, example: str) -> tuple[str, dict[str, Any]]:
+    """A text's name and its parameters, which are numbers, texts, `{...}` or texts like it."""
+    said = text if isinstance(text, str) else ""
+    try:
+        call = ast.parse(said[:LONGEST_TEXT].strip(), mode="eval").body
+        name, given = _call(call)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        rule = "must be a name with parameters"
+        raise InvalidParameter(
+            what, rule, said[:100] or type(text).__name__, f"Try '{example}'."
+        ) from None
+    return name, given
+
+
+def _call(node: ast.expr) -> tuple[str, dict[str, Any]]:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.args:
+        raise ValueError("no call of a name")
+    given: dict[str, Any] = {}
+    for one in node.keywords:
+        if one.arg is None or one.arg in given:
+            raise ValueError("no name, or one twice")
+        nested = isinstance(one.value, ast.Call)
+        given[one.arg] = ast.unparse(one.value) if nested else ast.literal_eval(one.value)
+    return node.func.id, given

@@ -13,7 +13,7 @@ from privod.audit.pairs import table_pairs, variants
 from privod.audit.replay import Replayed, replay_question
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import NoPromise
-from privod.privacy import AddRemove, InAlikeCrowd, InCrowd, Replace, Statement
+from privod.privacy import AddRemove, CrowdAdjacency, Replace, Statement
 from privod.query.query import Query
 from privod.registry import Question, load, question
 
@@ -35,7 +35,7 @@ DOMAINS = (
 
 TIMES = 3  # a game is replayed each way
 
-PLAIN = AddRemove | Replace | InCrowd | InAlikeCrowd
+PLAIN = AddRemove | Replace | CrowdAdjacency
 
 
 def replay_game(game: Game, times: int = TIMES) -> Replayed:

@@ -21,7 +21,7 @@ import numpy as np
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import seeded
-from privod.privacy import AddRemove, Adjacency, InAlikeCrowd, InCrowd, Replace
+from privod.privacy import AddRemove, Adjacency, CrowdAdjacency, Replace
 from privod.query.query import Query
 
 __all__ = ["HOSTILE", "Adjacent", "table_pairs", "variants"]
@@ -57,7 +57,7 @@ def table_pairs(
     domain : Domain
         What is public. Where a person may have several rows, one person comes, or moves, with all.
     adjacency : Adjacency
-        What makes them adjacent. Of another than AddRemove, Replace, InCrowd and InAlikeCrowd the
+        What makes them adjacent. Of another than AddRemove, Replace and crowds the
         tables differ in one record, and it must be looked at whether that makes them adjacent.
     query : Query, optional
         Whose numbers are places where records are put.
@@ -81,7 +81,7 @@ def table_pairs(
         others = [places[chance.integers(len(places))] for _ in range(size)]
         # Every other time one of theirs: where it comes to stand is a place that counts.
         one = places[0] if number % 2 else row()
-        if isinstance(adjacency, InCrowd | InAlikeCrowd):
+        if isinstance(adjacency, CrowdAdjacency):
             if adjacency.crowd > MOST_CROWD:
                 return
             others += [one] * (adjacency.crowd - 1)

@@ -18,7 +18,7 @@ from privod.curator import Curator
 from privod.curator.protection import FOR_OWNER
 from privod.errors import NeedsConfirmation
 from privod.ledger.acts import ACTS, Act, OpenBudget, Part, parts_of
-from privod.privacy import InAlikeCrowd, InCrowd
+from privod.privacy import CrowdAdjacency
 from privod.wire.acts import shown
 from privod.wire.protocol import CuratorProtocol
 
@@ -119,7 +119,7 @@ def _figures(curator: CuratorProtocol, act: Act[Any]) -> str:
     """How many records a crowd protects, for an owner beside the rows."""
     if not isinstance(curator, Curator) or not isinstance(act, OpenBudget):
         return ""
-    if not isinstance(act.adjacency, InCrowd | InAlikeCrowd):
+    if not isinstance(act.adjacency, CrowdAdjacency):
         return ""
     found = curator.who_is_protected(act.of, act.adjacency)
     told = [sentence for one in found for sentence in one.sentences()]

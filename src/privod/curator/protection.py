@@ -21,7 +21,14 @@ from privod.mechanisms import secure
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import contexts_moved, rows_alike
 from privod.outliers.crowds.distance import crowds
-from privod.privacy import Adjacency, InAlikeCrowd, InCrowd, SameContexts
+from privod.privacy import (
+    Adjacency,
+    BetweenTails,
+    CrowdAdjacency,
+    InAlikeCrowd,
+    InCrowd,
+    SameContexts,
+)
 from privod.query.likeness import Likeness
 from privod.questions.outlier_context.persons import persons_in
 
@@ -100,8 +107,8 @@ class Protection:
 def check_narrow(adjacencies: Sequence[Adjacency]) -> None:
     """Raise `InvalidParameter` unless it can be counted whom each of them protects."""
     for adjacency in adjacencies:
-        if not isinstance(adjacency, InCrowd | InAlikeCrowd | SameContexts):
-            rule = "must be in-crowd, in-alike-crowd or same-contexts"
+        if not isinstance(adjacency, CrowdAdjacency | SameContexts):
+            rule = "must be in-crowd, in-alike-crowd, between-tails or same-contexts"
             way_out = "Give a crowd, or same-contexts for each admitted person."
             raise InvalidParameter("adjacencies", rule, adjacency.name, way_out)
 
@@ -145,7 +152,7 @@ def who_is_protected(
     ----------
     table : Table
         The rows.
-    adjacencies : sequence of InCrowd, InAlikeCrowd and SameContexts
+    adjacencies : sequence of InCrowd, InAlikeCrowd, BetweenTails and SameContexts
         The promises.
     sample : int
         How many records to look at, where not all are.
@@ -159,6 +166,8 @@ def who_is_protected(
     for adjacency in adjacencies:
         if isinstance(adjacency, InCrowd):
             in_crowds[unit_of[~_in_crowd(table, adjacency)]] = False
+        if isinstance(adjacency, BetweenTails):
+            in_crowds[unit_of[~_between_tails(table, adjacency)]] = False
     promises = tuple(f"{one.protected}." for one in adjacencies)
     if not contexts and not likenesses:
         return Protection(promises, units, units, int(in_crowds.sum()))
@@ -204,6 +213,17 @@ def _in_crowd(table: Table, adjacency: InCrowd) -> NDArray[np.bool_]:
         _, codes = np.unique(values, return_inverse=True)
         _, alike = np.unique(alike * (len(table) + 1) + codes, return_inverse=True)
     return np.asarray(np.bincount(alike)[alike] >= adjacency.crowd)
+
+
+def _between_tails(table: Table, adjacency: BetweenTails) -> NDArray[np.bool_]:
+    """Which rows have that many at or beyond them on either side of every column."""
+    inside = np.ones(len(table), dtype=bool)
+    for values in table.numbers(adjacency.columns).T:
+        ordered = np.sort(values)
+        up = len(values) - np.searchsorted(ordered, values, side="left")
+        down = np.searchsorted(ordered, values, side="right")
+        inside &= np.minimum(up, down) >= adjacency.crowd
+    return inside
 
 
 def _among_alike(

@@ -26,6 +26,7 @@ from privod.privacy import (
     AddRemove,
     Adjacency,
     Cost,
+    CrowdAdjacency,
     Guarantee,
     InAlikeCrowd,
     InCrowd,
@@ -399,7 +400,7 @@ def begun_with(state: BudgetState, costs: Iterable[Cost]) -> tuple[BudgetState, 
 
 def check_meaning(adjacency: Adjacency, domain: Domain) -> None:
     """Refuse an adjacency over columns that the data set does not have, or past all its ranges."""
-    if not isinstance(adjacency, InCrowd | InAlikeCrowd):
+    if not isinstance(adjacency, CrowdAdjacency):
         return
     unknown = [name for name in adjacency.columns if name not in domain.names]
     if unknown:
@@ -409,6 +410,9 @@ def check_meaning(adjacency: Adjacency, domain: Domain) -> None:
     numeric = [column for column in columns if isinstance(column, Numeric)]
     if isinstance(adjacency, InAlikeCrowd):
         _check_likeness(adjacency, {column.name for column in numeric})
+        return
+    if not isinstance(adjacency, InCrowd):
+        domain.numeric(adjacency.columns)
         return
     if len(numeric) < len(columns):
         if adjacency.radius > 0:  # categories are equal or not, and nothing lies between

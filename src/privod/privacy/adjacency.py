@@ -21,6 +21,8 @@ __all__ = [
     "AddRemove",
     "Adjacency",
     "AdmittedContexts",
+    "BetweenTails",
+    "CrowdAdjacency",
     "InAlikeCrowd",
     "InCrowd",
     "Replace",
@@ -100,8 +102,15 @@ class Replace(Adjacency):
         )
 
 
+class CrowdAdjacency(Adjacency):
+    """One record more or less that has a crowd of at least so many in one of the two data sets."""
+
+    columns: tuple[str, ...]
+    crowd: int
+
+
 @dataclass(frozen=True)
-class InCrowd(Adjacency):
+class InCrowd(CrowdAdjacency):
     """One record more or less that stands in a crowd in one of the two data sets [Asif 2020].
 
     Two data sets are adjacent when they differ in one copy of a record that has, in one of them, at
@@ -127,12 +136,7 @@ class InCrowd(Adjacency):
         if radius < 0:
             raise InvalidParameter("radius", "must be at least 0", self.radius, "Try 1.")
         object.__setattr__(self, "radius", radius)
-        columns: object = self.columns
-        if not isinstance(columns, list | tuple) or not columns:
-            raise InvalidParameter("columns", "must name a column", columns, "Try ('age',).")
-        for name in columns:
-            check_text(name, "columns")
-        object.__setattr__(self, "columns", tuple(sorted(set(columns))))
+        object.__setattr__(self, "columns", _column_names(self.columns))
         _whole_from(1, self.crowd, "crowd")
 
     def steps_of(self, wider: Adjacency) -> int | None:
@@ -168,7 +172,7 @@ class InCrowd(Adjacency):
 
 
 @dataclass(frozen=True)
-class InAlikeCrowd(Adjacency):
+class InAlikeCrowd(CrowdAdjacency):
     """One record more or less that has a crowd of records alike it in one of the two data sets.
 
     Two records are alike when the weights of the columns in which they differ sum up to at most
@@ -197,12 +201,7 @@ class InAlikeCrowd(Adjacency):
     weights: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
-        columns: object = self.columns
-        if not isinstance(columns, list | tuple) or not columns:
-            raise InvalidParameter("columns", "must name a column", columns, "Try ('ward',).")
-        for name in columns:
-            check_text(name, "columns")
-        object.__setattr__(self, "columns", tuple(sorted(set(columns))))
+        object.__setattr__(self, "columns", _column_names(self.columns))
         _whole_from(2, self.crowd, "crowd")
         _whole_from(0, self.max_distance, "max_distance")
         tolerances = _named(self.tolerances, self.columns, "tolerances")
@@ -256,6 +255,59 @@ class InAlikeCrowd(Adjacency):
             listed.append(f"{name} ({', '.join(notes)})" if notes else name)
         differ = f", up to differences of weight {self.max_distance}" if self.max_distance else ""
         return f"alike it in {', '.join(listed)}{differ}, itself included,"
+
+
+@dataclass(frozen=True)
+class BetweenTails(CrowdAdjacency):
+    """One record more or less that is far from the ends of every column in one of the two.
+
+    Two data sets are adjacent when they differ in one record that has, in one of them, at least
+    `crowd` records at its value or beyond on either side of every column, itself included.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The numeric columns, at least one.
+    crowd : int
+        At least 2. The smaller it is, the more records are protected.
+    """
+
+    name: ClassVar[str] = "between-tails"
+    columns: tuple[str, ...]
+    crowd: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", _column_names(self.columns))
+        _whole_from(2, self.crowd, "crowd")
+
+    def steps_of(self, wider: Adjacency) -> int | None:
+        if isinstance(wider, BetweenTails):
+            nested = wider.crowd <= self.crowd and set(wider.columns) <= set(self.columns)
+            return 1 if nested else None
+        return AddRemove().steps_of(wider)
+
+    @property
+    def protected(self) -> str:
+        return (
+            f"Every record with at least {self.crowd} records at its value or beyond, itself"
+            f" included, on either side of {', '.join(self.columns)}, is protected"
+        )
+
+    @property
+    def gives_up(self) -> str:
+        return (
+            f"A record with fewer than {self.crowd} records at its value or beyond, itself"
+            f" included, on one side of {' or '.join(self.columns)}, is not protected: an answer"
+            " may tell exactly whether it is in the data."
+        )
+
+
+def _column_names(columns: object) -> tuple[str, ...]:
+    if not isinstance(columns, list | tuple) or not columns:
+        raise InvalidParameter("columns", "must name a column", columns, "Try ('age',).")
+    for name in columns:
+        check_text(name, "columns")
+    return tuple(sorted(set(columns)))
 
 
 def _named(rows: object, columns: tuple[str, ...], parameter: str) -> list[tuple[str, Any]]:
@@ -379,7 +431,15 @@ def _text(data: Any) -> str:
 
 _ADJACENCIES: dict[str, type[Adjacency]] = {
     kind.name: kind
-    for kind in (AddRemove, Replace, InCrowd, InAlikeCrowd, SameContexts, AdmittedContexts)
+    for kind in (
+        AddRemove,
+        Replace,
+        InCrowd,
+        InAlikeCrowd,
+        BetweenTails,
+        SameContexts,
+        AdmittedContexts,
+    )
 }
 
 

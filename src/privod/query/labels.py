@@ -15,11 +15,9 @@ from typing import Any
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.coins import EditCoin
-from privod.outliers.crowds.anomalies import edits_to_flip, sensitive_edits_to_flip
 from privod.query.frames import of_records
 
 __all__ = [
-    "CrowdLabels",
     "Labels",
     "answer_by_edits",
     "chance_in_words",
@@ -100,48 +98,3 @@ class Labels:
 
     def value_from_json(self, data: Any) -> tuple[bool, ...]:
         return tuple(bool(label) for label in data)
-
-
-class CrowdLabels(Labels):
-    """What labels by the size of a crowd share: how sure they are, and how that is said."""
-
-    max_crowd: int
-    edit_margin: int | None
-
-    def anomalous_in_words(self) -> str:
-        """What is said of a record in the data that is labeled."""
-        raise NotImplementedError
-
-    def lone_in_words(self) -> str:
-        """Which record has nobody around."""
-        raise NotImplementedError
-
-    def edits(self, crowd: int, copies: int) -> int:
-        """The bound of the edits that would flip a label; not private."""
-        if self.edit_margin is None:
-            found = edits_to_flip(crowd, copies, self.max_crowd)
-        else:
-            found = sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
-        return min(found, self.most_edits)
-
-    def error(self, crowd: int, copies: int) -> float:
-        """The probability of a wrong label; not private."""
-        return chance_of_error(self.edits(crowd, copies), self.label_epsilon)
-
-    @property
-    def lone_error(self) -> float:
-        """How often the label of a record with nobody around is wrong, present or not."""
-        return self.error(crowd=0, copies=0)
-
-    def sentence(self, value: tuple[bool, ...]) -> str:
-        text = said_to_be(value, "record asked about", "records asked about")
-        text += (
-            f" in the data {self.anomalous_in_words()}; a label is wrong with a probability of at"
-            f" most {chance_in_words(self.largest_error)}"
-        )
-        if self.lone_error < self.largest_error:
-            text += (
-                f", and the label of a record {self.lone_in_words()} with a probability of at most"
-                f" {chance_in_words(self.lone_error)}"
-            )
-        return f"{text}."

@@ -22,8 +22,7 @@ from privod.ledger.store import short_text
 from privod.privacy import (
     AddRemove,
     Adjacency,
-    InAlikeCrowd,
-    InCrowd,
+    CrowdAdjacency,
     Loss,
     Replace,
     ZcdpBudget,
@@ -63,7 +62,7 @@ class OpenBudget(Act[BudgetState]):
         return "main" if self.adjacency in (AddRemove(), Replace()) else "allowance"
 
     def brings(self, connection: Connection) -> tuple[Adjacency, ...]:  # noqa: ARG002
-        return (self.adjacency,) if isinstance(self.adjacency, InCrowd | InAlikeCrowd) else ()
+        return (self.adjacency,) if isinstance(self.adjacency, CrowdAdjacency) else ()
 
     def _confirmed_first(self, domain: Domain, budgets: Sequence[BudgetState]) -> str:
         """What it gives up and what that means; "" if it gives up nothing."""

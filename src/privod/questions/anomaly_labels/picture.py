@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from privod.data import Table
 from privod.outliers.crowds.anomalies import record_privacy
 from privod.outliers.crowds.lookup import lookup_for
-from privod.pictures.canvas import MUTED, WARM, blank, called
+from privod.pictures.canvas import ACCENT, MUTED, blank, called, labels_beside
+from privod.query.near import Distance, near_of
 from privod.query.query import Release
 from privod.questions.anomaly_labels.query import AnomalyLabels
 
@@ -19,26 +20,24 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "draw_for_owner", "draw_privacy_map", "privacy_of_records"]
 
-MOST_LABELS = 40
+MOST_CROWDS = 200  # of the curves of errors
 
 
 def draw(release: Release[tuple[bool, ...]]) -> Figure:
-    """A bar for each label: yes or no, and how sure at least."""
+    """Left the labels; right the chance of a wrong one, for records that are there and not."""
     query = release.query
     assert isinstance(query, AnomalyLabels)  # noqa: S101 - what a release of labels answers
-    shown = release.value[:MOST_LABELS]
-    names = [", ".join(f"{value:g}" for value in row[:3]) for row in query.records[:MOST_LABELS]]
-    figure, axes = blank("In the data and anomalous?")
-    sure = 1 - query.largest_error
-    colors = [WARM if label else MUTED for label in shown]
-    axes.barh(range(len(shown)), [sure] * len(shown), color=colors)
-    for place, label in enumerate(shown):
-        axes.text(0.02, place, "yes" if label else "no", va="center", color="white")
-    axes.set_yticks(range(len(shown)), names, fontsize=8)
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("a label is right at least with this probability")
-    axes.invert_yaxis()
-    axes.grid(False, axis="y")
+    figure, other = labels_beside("In the data and anomalous?", query.records, release.value)
+    crowds = range(1, min(2 * query.max_crowd + 2, MOST_CROWDS))
+    for copies, color, words in ((1, ACCENT, "in the data once"), (0, MUTED, "not in the data")):
+        errors = [query.error(crowd, copies) for crowd in crowds]
+        other.plot(list(crowds), errors, color=color, label=words)
+    other.axvline(query.max_crowd + 0.5, color=MUTED, linestyle=":")
+    other.set_yscale("log")
+    other.set_xlabel("records in its crowd; right of the line it is normal", fontsize=8)
+    other.set_ylabel("chance that its label is wrong", fontsize=8)
+    other.legend(frameon=False, fontsize=8)
+    other.spines[["top", "right"]].set_visible(False)
     return figure
 
 
@@ -59,6 +58,10 @@ def draw_for_owner(release: Release[tuple[bool, ...]], table: Table) -> Figure:
     """What a label about each record would reveal of it. Not private: keep it."""
     query = release.query
     assert isinstance(query, AnomalyLabels)  # noqa: S101 - what a release of labels answers
+    if not isinstance(near_of(query.near), Distance):
+        figure, axes = blank("FOR THE OWNER ONLY: drawn for crowds by distance alone", height=1.5)
+        axes.set_axis_off()
+        return figure
     points, losses = privacy_of_records(query, table)
     figure = draw_privacy_map(points, losses, "FOR THE OWNER ONLY, NOT PRIVATE: who gets how much")
     columns = sorted(query.columns)
@@ -71,13 +74,15 @@ def privacy_of_records(
     query: AnomalyLabels, table: Table
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Every record's values and its eps_i, the loss of a label about itself; not private."""
+    near = near_of(query.near)
+    assert isinstance(near, Distance)  # noqa: S101 - records are drawn as points
     columns = tuple(sorted(query.columns))
     points = table.numbers(columns)
     epsilon = float(query.epsilon)
     known: dict[tuple[int, int], float] = {}
     losses = np.empty(len(points))
     for place, state in enumerate(
-        lookup_for(table, columns, query.radius).crowds_and_copies(points)
+        lookup_for(table, columns, near.radius).crowds_and_copies(points)
     ):
         if state not in known:
             known[state] = record_privacy(epsilon, *state, query.edits, query.max_crowd)

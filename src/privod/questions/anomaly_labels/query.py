@@ -1,4 +1,4 @@
-"""Is this record in the data, and anomalous there? Sensitive privacy and plain DP [Asif 2020].
+"""Are these records in the data, and anomalous there? Sensitive privacy and plain DP [Asif 2020].
 
 The true answer is told but for a coin that lies the more rarely, the more edits it would take to
 change the answer. Under sensitive privacy only edits of records that stand in a crowd count, so
@@ -12,92 +12,103 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from privod.data import Domain, Numeric, Table
-from privod.engines.size import IN_MEMORY
+from privod.data import Categorical, Domain, Numeric, Table
 from privod.mechanisms import Randomness
-from privod.outliers.crowds.anomalies import is_anomalous
-from privod.outliers.crowds.lookup import crowds_and_copies
-from privod.outliers.crowds.public_cover import most_in_one_ball
-from privod.privacy import Adjacency, Guarantee, InCrowd, Loss, positive
+from privod.outliers.crowds.anomalies import (
+    edits_to_flip,
+    is_anomalous,
+    protected_crowd,
+    sensitive_edits_to_flip,
+)
+from privod.privacy import AddRemove, Adjacency, CrowdAdjacency, Guarantee, Loss, positive
 from privod.query.checks import (
     LARGEST_COUNT,
     ExactNumber,
-    checked_radius,
-    checked_records,
     column_names,
-    crowd_adjacency,
-    numeric_columns,
     typical_radius,
     whole_number,
 )
-from privod.query.labels import CrowdLabels, answer_by_edits, chance_in_words
-from privod.query.memory import crowd_bytes
+from privod.query.labels import (
+    Labels,
+    answer_by_edits,
+    chance_in_words,
+    chance_of_error,
+    said_to_be,
+)
+from privod.query.likeness import Entry, end_of
+from privod.query.near import Alike, Distance, Near, near_of, tenths
 from privod.query.preview import Preview
 from privod.query.query import Query, Release
 
 __all__ = ["AnomalyLabels"]
 
-LABEL_BYTES = 1 << 12  # of a record asked about: its numbers, its crowd and its label
-
 
 @dataclass(frozen=True, kw_only=True)
-class AnomalyLabels(CrowdLabels, Query[tuple[bool, ...]]):
+class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
     """Which of these records are in the data and anomalous there?
 
     Guarantee
     ---------
-    With an `edit_margin`, everyone is protected who stands in a crowd of at least max_crowd + 1 -
-    edit_margin records within the radius; a record that stays anomalous gets less, the farther out
-    the less. Without one, every record is protected. "No" covers absent and normal alike.
+    With an `edit_margin`, everyone is protected who has a crowd of at least max_crowd + 1 -
+    edit_margin records; a record that stays anomalous gets less, the smaller its crowd the less.
+    Without one, every record is protected. "No" covers absent and normal alike.
 
     Parameters
     ----------
-    records : tuple of tuple of float
-        The records asked about, a value for each column; they are public.
     columns : tuple of str
-        The numeric columns that distances are taken over.
-    radius : float
-        How near a record must be to belong to the crowd: the Euclidean distance over the columns.
+        The columns that records are compared by.
+    records : tuple of (str, int or float, ...)
+        The records asked about, a value for each column; they are public.
     max_crowd : int
-        A record is anomalous with at most this many records, itself included, within the radius.
+        A record is anomalous with at most this many records in its crowd, itself included.
     epsilon : number
-        The privacy loss of all labels together, greater than 0. Records asked about within one
-        ball of the radius share it; others do not.
+        The privacy loss of all labels together, greater than 0. Records asked about whose crowds
+        one record can belong to share it; others do not.
+    near : str
+        Which records make up a crowd. distance(radius=0.5): those within this Euclidean distance
+        over numeric columns. alike(max_distance=1, tolerances={"age": 5}, weights={"ward": 2}):
+        those that differ in columns whose weights (1 each, if not named) sum up to max_distance (0)
+        at most; numbers differ by more than their tolerance (0), categories if they are not equal.
+        tail(): those as far out or farther, on the side of a numeric column where they are fewest.
     edit_margin : int or None
         Within how many edits a protected record is normal, from 1; None protects every record.
     """
 
     name: ClassVar[str] = "anomaly-labels-1"
-    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "Which of these records are in the data and anomalous there?"
 
-    records: tuple[tuple[float, ...], ...]
     columns: tuple[str, ...]
-    radius: float
+    records: tuple[tuple[Entry, ...], ...]
     max_crowd: int
     epsilon: ExactNumber = ExactNumber(positive)
+    near: str
     edit_margin: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
-        object.__setattr__(self, "records", checked_records(self.records, len(self.columns)))
-        object.__setattr__(self, "radius", checked_radius(self.radius))
+        near = near_of(self.near)
+        object.__setattr__(self, "near", str(near))
+        object.__setattr__(self, "records", near.records(self.records, self.columns))
         whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         if self.edit_margin is not None:
             whole_number(self.edit_margin, "edit_margin", at_least=1)
+        near.adjacency(self.columns, 2)  # refuses what no crowd can be made of
+
+    @cached_property
+    def _near(self) -> Near:
+        return near_of(self.near)
 
     @property
     def adjacency(self) -> Adjacency:
         """Who is protected."""
-        return crowd_adjacency(self.radius, self.columns, self.max_crowd, self.edit_margin)
+        margin = self.edit_margin
+        crowd = 1 if margin is None else protected_crowd(self.max_crowd, margin)
+        return AddRemove() if crowd <= 1 else self._near.adjacency(self.columns, crowd)
 
     @cached_property
     def labels_moved(self) -> int:
-        """At most how many labels one record can move: those asked in one ball of the radius."""
-        return most_in_one_ball(np.array(self.records, dtype=float), self.radius)
+        """At most how many labels one record can move."""
+        return self._near.labels_moved(self.columns, self.records)
 
     @cached_property
     def label_epsilon(self) -> Fraction:
@@ -107,79 +118,101 @@ class AnomalyLabels(CrowdLabels, Query[tuple[bool, ...]]):
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), self.adjacency)
 
+    def edits(self, crowd: int, copies: int) -> int:
+        """The bound of the edits that would flip a label; not private."""
+        if self.edit_margin is None:
+            found = edits_to_flip(crowd, copies, self.max_crowd)
+        else:
+            found = sensitive_edits_to_flip(crowd, copies, self.max_crowd, self.edit_margin)
+        return min(found, self.most_edits)
+
+    def error(self, crowd: int, copies: int) -> float:
+        """The probability of a wrong label; not private."""
+        return chance_of_error(self.edits(crowd, copies), self.label_epsilon)
+
+    @property
+    def lone_error(self) -> float:
+        """How often the label of a record with nobody around is wrong, present or not."""
+        return self.error(crowd=0, copies=0)
+
     def not_protected(self) -> str:
-        if not isinstance(self.adjacency, InCrowd):
+        adjacency = self.adjacency
+        if not isinstance(adjacency, CrowdAdjacency):
             return ""
         return (
-            f"A record with fewer than {self.adjacency.crowd} records within {self.radius:g} of it,"
-            " itself included, is not protected: the farther out it is, the less. The label of one"
-            " with no other near it is wrong with a probability of at most"
-            f" {chance_in_words(self.lone_error)}, so it tells that surely whether the record is in"
-            " the data."
+            f"{adjacency.gives_up} The label of a record {self._near.lone} is wrong with a"
+            f" probability of at most {chance_in_words(self.lone_error)}, so it tells that surely"
+            " whether the record is in the data."
         )
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         return Preview("The label", wrong_label=self.lone_error)
 
     def check(self, domain: Domain) -> None:
-        numeric_columns(domain, self.columns)
+        self._near.check(domain, self.columns, self.records)
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
-        return 0
+        return self._near.held_per_record(self.columns)
 
     def most_bytes(self, domain: Domain, records: int) -> int:  # noqa: ARG002
-        # The index, and keys of all rows, sorted; past what memory holds, blocks of rows.
-        rows = min(records, IN_MEMORY) + len(self.records)
-        asked = LABEL_BYTES * len(self.records)
-        return 2 * crowd_bytes(rows, len(self.columns)) + asked
+        return self._near.most_bytes(records, len(self.columns), len(self.records))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
-        columns = tuple(sorted(self.columns))  # the order that InCrowd adds up in
-        label_epsilon = self.label_epsilon
         far = self.max_crowd + self.most_edits  # all larger crowds are as many edits away
-        labels = [
+        labels = tuple(
             answer_by_edits(
                 is_anomalous(crowd, copies, self.max_crowd),
                 self.edits(crowd, copies),
-                label_epsilon,
+                self.label_epsilon,
                 randomness,
             )
-            for crowd, copies in crowds_and_copies(
-                table, columns, self.radius, self._records(), cap=far
+            for crowd, copies in self._near.states(table, self.columns, self.records, far)
+        )
+        return self.release(labels, randomness)
+
+    def sentence(self, value: tuple[bool, ...]) -> str:
+        text = said_to_be(value, "record asked about", "records asked about")
+        text += (
+            f" in the data and anomalous ({self._near.few(self.max_crowd)}, itself included); a"
+            f" label is wrong with a probability of at most {chance_in_words(self.largest_error)}"
+        )
+        if self.lone_error < self.largest_error:
+            text += (
+                f", and the label of a record {self._near.lone} with a probability of at most"
+                f" {chance_in_words(self.lone_error)}"
             )
-        ]
-        return self.release(tuple(labels), randomness)
-
-    def anomalous_in_words(self) -> str:
-        return f"and anomalous (at most {self.max_crowd} records within {self.radius:g})"
-
-    def lone_in_words(self) -> str:
-        return "with no other near it"
+        return f"{text}."
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
-        columns = domain.numeric_names[:2]
-        if not columns:
-            return ()
-        sides = [domain[column] for column in columns]
-        corners = tuple(
-            tuple(c.low + share * (c.high - c.low) for c in sides if isinstance(c, Numeric))
-            for share in (0.1, 0.5, 0.9)
-        )
-        radius = typical_radius(domain, columns)
-        return (
-            cls(records=corners, columns=columns, radius=radius, max_crowd=10, epsilon=1),
-            cls(
-                records=corners,
-                columns=columns,
-                radius=radius,
-                max_crowd=10,
-                epsilon="0.5",
-                edit_margin=2,
-            ),
-        )
-
-    def _records(self) -> NDArray[np.float64]:
-        """The records with their columns in alphabetical order."""
-        order = sorted(range(len(self.columns)), key=lambda place: self.columns[place])
-        return np.ascontiguousarray(np.array(self.records, dtype=float)[:, order])
+        found: list[Self] = []
+        plane = domain.numeric()[:2]
+        if plane:
+            corners = tuple(
+                tuple(one.low + share * (one.high - one.low) for one in plane)
+                for share in (0.1, 0.5, 0.9)
+            )
+            names = tuple(one.name for one in plane)
+            asked: dict[str, Any] = {"columns": names, "records": corners, "max_crowd": 10}
+            near = str(Distance(typical_radius(domain, names)))
+            found += [
+                cls(**asked, near=near, epsilon=1),
+                cls(**asked, near=near, epsilon="0.5", edit_margin=2),
+                cls(**asked, near="tail()", epsilon=1, edit_margin=2),
+            ]
+        columns: list[Categorical | Numeric] = [*domain.categorical()[:2], *domain.numeric()[:1]]
+        if domain.categorical():
+            alike = Alike(1 if len(columns) > 1 else 0, tenths(columns))
+            found.append(
+                cls(
+                    columns=tuple(column.name for column in columns),
+                    records=tuple(
+                        tuple(end_of(one, last=last) for one in columns) for last in (0, 1)
+                    ),
+                    max_crowd=10,
+                    epsilon=1,
+                    near=str(alike),
+                    edit_margin=2,
+                )
+            )
+        return tuple(found)

@@ -9,6 +9,10 @@ QUESTION = Question(
     query="privod.questions.novelty_labels.query:NoveltyLabels",
     picture="privod.questions.novelty_labels.picture:draw",
     games="privod.questions.novelty_labels.audit:games",
+    exports=(
+        "privod.questions.novelty_labels.models:EditModel",
+        "privod.questions.novelty_labels.models:plug_in_model",
+    ),
     guide="questions/novelty_labels.md",
     proof="proofs/novelty_labels.md",
 )

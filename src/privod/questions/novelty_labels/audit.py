@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from privod.audit.game import Game, Reading
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.questions.novelty_labels.query import NoveltyLabels
@@ -18,17 +20,25 @@ def table_with(n: int) -> Table:
 
 
 def games(kind: type[NoveltyLabels] = NoveltyLabels) -> tuple[Game, ...]:
-    """One record moves three labels at once: they share epsilon."""
-    together = kind(
-        columns=("group", "x"),
-        records=(("a", 5.0), ("b", 5.0), ("a", 5.5)),
-        max_crowd=2,
-        epsilon=1,
-        max_distance=1,
-        tolerances=(("x", 1.0),),
+    """One record moves several labels at once: they share epsilon."""
+    mixed = (("a", 5.0), ("b", 5.0), ("a", 5.5))
+    cases: tuple[tuple[tuple[str, ...], Any, str], ...] = (
+        (("group", "x"), mixed, 'alike(max_distance=1, tolerances={"x": 1.0})'),
+        (("group",), (("a",),), "alike()"),
+        (("x",), ((5.0,), (5.0,)), "tail()"),
+        (("x",), ((5.0,), (5.0,)), "distance(radius=1.0)"),
     )
-    alone = kind(columns=("group",), records=(("a",),), max_crowd=2, epsilon=1)
-    return (
-        Game(together, table_with(1), table_with(2), YESSES),
-        Game(alone, table_with(1), table_with(2), YESSES),
+    return tuple(
+        Game(
+            kind(
+                columns=columns,
+                records=records,
+                epsilon=1,
+                model=f"crowd(max_crowd=2, near={near})",
+            ),
+            table_with(1),
+            table_with(2),
+            YESSES,
+        )
+        for columns, records, near in cases
     )

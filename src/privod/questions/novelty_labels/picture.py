@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-MOST_CROWDS = 200  # of the curve of errors
+FARTHEST = 30  # margins of the curve of errors
 
 
 def draw(release: Release[tuple[bool, ...]]) -> Figure:
-    """Left the labels; right the chance of a wrong one, by how many records are near."""
+    """Left the labels; right the chance of a wrong one, by its margin."""
     query = release.query
     assert isinstance(query, NoveltyLabels)  # noqa: S101 - what a release of labels answers
     figure, other = labels_beside("Would they be anomalous?", query.records, release.value)
-    others = range(min(2 * query.max_crowd + 2, MOST_CROWDS))
-    other.plot(list(others), [query.error(one) for one in others], color=ACCENT)
-    other.axvline(query.max_crowd - 0.5, color=MUTED, linestyle=":")
+    margins = range(-FARTHEST, FARTHEST)
+    other.plot(list(margins), [query.error(margin) for margin in margins], color=ACCENT)
+    other.axvline(-0.5, color=MUTED, linestyle=":")
     other.set_yscale("log")
-    other.set_xlabel("other records near it; left of the line it is anomalous", fontsize=8)
+    other.set_xlabel("margin; right of the line a record is anomalous", fontsize=8)
     other.set_ylabel("chance that its label is wrong", fontsize=8)
     other.spines[["top", "right"]].set_visible(False)
     return figure

@@ -1,4 +1,4 @@
-"""Would these new records be anomalous among the private ones? Numbers and categories [Asif 2020].
+"""Would these new records be anomalous among the private ones, by some model? [Asif 2020].
 
 The variant of anomaly labels in which the record asked about is added to the data: whether it is in
 there already makes no difference to whom the answer protects, so plain differential privacy labels
@@ -15,11 +15,7 @@ from typing import ClassVar, Self
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Guarantee, Loss, positive
-from privod.query.checks import (
-    LARGEST_COUNT,
-    ExactNumber,
-    whole_number,
-)
+from privod.query.checks import ExactNumber, column_names, typical_radius
 from privod.query.labels import (
     Labels,
     answer_by_edits,
@@ -27,10 +23,11 @@ from privod.query.labels import (
     chance_of_error,
     said_to_be,
 )
-from privod.query.likeness import Entry, Likeness, checked_entries, end_of
-from privod.query.memory import likeness_bytes
+from privod.query.likeness import Entry, end_of
+from privod.query.near import Alike, Distance, Near, Tail, tenths
 from privod.query.preview import Preview
 from privod.query.query import Query, Release
+from privod.questions.novelty_labels.models import CrowdModel, EditModel, model_of
 
 __all__ = ["NoveltyLabels"]
 
@@ -42,28 +39,24 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
     Guarantee
     ---------
     Every record is protected, including whether it is in the data at all. A label is wrong the more
-    rarely, the more records would have to come or go for the answer to change.
+    rarely, the more records would have to come or go for the answer to change. For a model of
+    somebody's own its author vouches that its margin changes by at most 1 with one record.
 
     Parameters
     ----------
     columns : tuple of str
-        The columns that records are compared by, numeric and categorical ones, 200 at most.
+        The columns that the model looks at.
     records : tuple of (str, int or float, ...)
-        The new records, a value for each column; they are public. 1000 at most.
-    max_crowd : int
-        A record is anomalous with at most this many records near it, itself included.
+        The new records, a value for each column; they are public.
     epsilon : number
         The privacy loss of all labels together, greater than 0. Records asked about that one
-        record can be near to share it; others do not.
-    max_distance : int
-        Records are near if the weights of the columns in which they differ sum up to this at most.
-        0 asks for the same values in all columns.
-    tolerances : tuple of (str, number)
-        Rows of a numeric column and how far apart two numbers may be that count as the same, 0 if
-        it is not named.
-    weights : tuple of (str, int)
-        Rows of a column and its weight, a whole number from 0; 1 if it is not named. With all
-        weights 1 the distance is the number of columns that differ (Hamming).
+        record can move share it; others do not.
+    model : str
+        What anomalous means. crowd(max_crowd=5, near=distance(radius=1.0)): at most so many
+        records in the crowd, the new one included; `near` is distance(radius), which makes it the
+        k-NN distance, alike(max_distance, tolerances, weights) for numbers and categories, or
+        tail() for the rank from the end of a column. Or the name of a plugged-in model with its
+        parameters.
     """
 
     name: ClassVar[str] = "novelty-labels-1"
@@ -71,28 +64,23 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
 
     columns: tuple[str, ...]
     records: tuple[tuple[Entry, ...], ...]
-    max_crowd: int
     epsilon: ExactNumber = ExactNumber(positive)
-    max_distance: int = 0
-    tolerances: tuple[tuple[str | float, ...], ...] = ()
-    weights: tuple[tuple[str | int, ...], ...] = ()
+    model: str
 
     def __post_init__(self) -> None:
-        like = Likeness.asked(self.columns, self.max_distance, self.tolerances, self.weights)
-        for name in ("columns", "tolerances", "weights"):
-            object.__setattr__(self, name, getattr(like, name))
-        object.__setattr__(self, "records", checked_entries(self.records, len(self.columns)))
-        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
+        object.__setattr__(self, "columns", column_names(self.columns))
+        model = model_of(self.model)
+        object.__setattr__(self, "model", str(model))
+        object.__setattr__(self, "records", model.records(self.records, self.columns))
 
     @cached_property
-    def likeness(self) -> Likeness:
-        """Which records are near."""
-        return Likeness(self.columns, self.max_distance, self.tolerances, self.weights)
+    def _model(self) -> CrowdModel | EditModel:
+        return model_of(self.model)
 
     @cached_property
     def labels_moved(self) -> int:
         """At most how many labels one record can move."""
-        return self.likeness.labels_moved(self.records)
+        return self._model.labels_moved(self.columns, self.records)
 
     @cached_property
     def label_epsilon(self) -> Fraction:
@@ -103,60 +91,66 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
         return Guarantee(Loss(self.epsilon), AddRemove())
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
-        return Preview("The label", wrong_label=self.error(others=0))
+        alone = self.error(self._model.alone_margin(self.columns, self.records))
+        words = (
+            f"The label of a record {self._model.alone} will be wrong with a probability of"
+            f" {alone:.2g}. {self._at_worst}."
+        )
+        return Preview("The label", wrong_label=alone, words=words)
 
     def check(self, domain: Domain) -> None:
-        self.likeness.check(domain, self.records)
+        self._model.check(domain, self.columns, self.records)
+
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return self._model.held_per_record(self.columns)
 
     def most_bytes(self, domain: Domain, records: int) -> int:  # noqa: ARG002
-        return likeness_bytes(records, len(self.columns))
+        return self._model.most_bytes(records, len(self.columns), len(self.records))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
-        held = self.likeness.held(table)
-        labels = []
-        for record in self.records:
-            near = int(self.likeness.near(held, record).sum())
-            truth = self.is_anomalous(near)
-            labels.append(answer_by_edits(truth, self.edits(near), self.label_epsilon, randomness))
-        return self.release(tuple(labels), randomness)
+        margins = self._model.margins(table, self.columns, self.records, self.most_edits)
+        labels = tuple(
+            answer_by_edits(margin >= 0, self.edits(margin), self.label_epsilon, randomness)
+            for margin in margins
+        )
+        return self.release(labels, randomness)
 
-    def is_anomalous(self, others: int) -> bool:
-        """Whether a record with so many others near it is; not private."""
-        return others + 1 <= self.max_crowd
+    def edits(self, margin: int) -> int:
+        """A bound of the records that must come or go until the verdict changes; not private."""
+        return min(margin + 1 if margin >= 0 else -margin, self.most_edits)
 
-    def edits(self, others: int) -> int:
-        """The fewest records to add or remove until the answer changes; not private."""
-        crowd = others + 1
-        found = self.max_crowd + 1 - crowd if crowd <= self.max_crowd else crowd - self.max_crowd
-        return min(found, self.most_edits)
-
-    def error(self, others: int) -> float:
+    def error(self, margin: int) -> float:
         """The probability of a wrong label; not private."""
-        return chance_of_error(self.edits(others), self.label_epsilon)
+        return chance_of_error(self.edits(margin), self.label_epsilon)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
-        return (
-            f"{said_to_be(value, 'new record', 'new records')}"
-            f" anomalous among those at hand (at most {self.max_crowd} near it, itself"
-            " included); a label is wrong with a probability of at most"
-            f" {chance_in_words(self.largest_error)}, and the label of a record with no other"
-            f" near it with a probability of at most {chance_in_words(self.error(others=0))}."
-        )
+        which = said_to_be(value, "new record", "new records")
+        return f"{which} anomalous by {self.model}. {self._at_worst}."
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
-        columns: list[Categorical | Numeric] = [*domain.categorical()[:2], *domain.numeric()[:2]]
-        if not columns:
-            return ()
-        numeric = [column for column in columns if isinstance(column, Numeric)]
-        tolerances = tuple((one.name, float(f"{(one.high - one.low) / 10:.3g}")) for one in numeric)
-        return (
+        plane: list[Categorical | Numeric] = list(domain.numeric()[:2])
+        cases: list[tuple[list[Categorical | Numeric], Near]] = []
+        if plane:
+            radius = typical_radius(domain, tuple(one.name for one in plane))
+            cases += [(plane, Distance(radius)), (plane, Tail())]
+        if domain.categorical():
+            columns = [*domain.categorical()[:2], *plane]
+            cases.append((columns, Alike(int(len(columns) > 1), tenths(columns))))
+        return tuple(
             cls(
-                columns=tuple(column.name for column in columns),
+                columns=tuple(one.name for one in columns),
                 records=tuple(tuple(end_of(one, last=last) for one in columns) for last in (0, 1)),
-                max_crowd=10,
                 epsilon="0.5",
-                max_distance=1 if len(columns) > 1 else 0,
-                tolerances=tolerances,
-            ),
+                model=str(CrowdModel(10, near)),
+            )
+            for columns, near in cases
+        )
+
+    @property
+    def _at_worst(self) -> str:
+        return (
+            f"A label is wrong with a probability of at most {chance_in_words(self.error(0))}, and"
+            f" e to the {float(self.label_epsilon):.3g} times more rarely for each further record"
+            " between it and the border"
         )

@@ -26,8 +26,7 @@ from privod.ledger.acts import OpenBudget
 from privod.privacy import (
     AddRemove,
     Adjacency,
-    InAlikeCrowd,
-    InCrowd,
+    CrowdAdjacency,
     Replace,
 )
 from privod.server import authentication as auth
@@ -230,7 +229,7 @@ def _confirmation_page(
 
 def _who(request: Request, adjacency: Adjacency) -> tuple[str, ...]:
     """How many records a crowd protects: the owner sees it before opening."""
-    if not isinstance(adjacency, InCrowd | InAlikeCrowd):
+    if not isinstance(adjacency, CrowdAdjacency):
         return ()
     found = site_of(request).reports.who_is_protected(request.path_params["dataset"], adjacency)
     return (FOR_OWNER, *(sentence for one in found for sentence in one.sentences()))

@@ -1,4 +1,4 @@
-"""Labels by any model that states its margin: the obligation, the exact law, one's own models."""
+"""Labels of new records by any model that states its margin: the obligation, one's own models."""
 
 from __future__ import annotations
 
@@ -17,15 +17,22 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import seeded
 from privod.outliers.crowds.anomalies import edits_by_search
-from privod.questions.model_labels import edit_models
-from privod.questions.model_labels.audit import games
-from privod.questions.model_labels.edit_models import edit_model, plug_in_model
-from privod.questions.model_labels.query import ModelLabels
+from privod.questions.novelty_labels import models
+from privod.questions.novelty_labels.audit import games
+from privod.questions.novelty_labels.models import model_of, plug_in_model
+from privod.questions.novelty_labels.query import NoveltyLabels
 
 DOMAIN = Domain((Numeric("x", 0, 10), Numeric("y", 0, 10)))
-ASK = ModelLabels(columns=("x", "y"), records=((5.0, 5.0),), epsilon=1)
-MODELS = ("knn-distance(n_neighbors=3, radius=2)", "tail-rank(n_beyond=3)")
+TAIL = "crowd(max_crowd=3, near=tail())"
+MODELS = ("crowd(max_crowd=3, near=distance(radius=2.0))", TAIL)
+ASK = NoveltyLabels(columns=("x", "y"), records=((5.0, 5.0),), epsilon=1, model=TAIL)
 VALUES = ((5.0, 5.0), (6.5, 5.5), (9.0, 1.0), (4.0, 4.0))
+
+
+def margin_of(text: str, points: Any, record: Any) -> int:
+    table = Table(DOMAIN, {"x": points[:, 0], "y": points[:, 1]})
+    (found,) = model_of(text).margins(table, ("x", "y"), (tuple(record),), 10**6)
+    return found
 
 
 def rows_of(counts: tuple[int, ...]) -> Any:
@@ -36,35 +43,48 @@ def rows_of(counts: tuple[int, ...]) -> Any:
 @pytest.mark.parametrize("text", MODELS)
 def test_a_margin_moves_by_at_most_one_and_is_no_more_than_the_true_edits(text: str) -> None:
     """On all tables of up to three copies of four values, for two records."""
-    model = edit_model(text)
     verdicts = set()
     for record in (np.array([5.0, 5.0]), np.array([7.0, 5.2])):
         for counts in itertools.product(range(4), repeat=4):
-            margin = model.margin(rows_of(counts), record)
+            margin = margin_of(text, rows_of(counts), record)
             verdicts.add(margin >= 0)
             for place in range(4):
                 more = tuple(n + (place == at) for at, n in enumerate(counts))
-                assert abs(model.margin(rows_of(more), record) - margin) <= 1
+                assert abs(margin_of(text, rows_of(more), record) - margin) <= 1
     assert verdicts == {False, True}
     record = np.array(VALUES[0])
 
     def verdict(data: tuple[int, ...]) -> bool:
-        return model.margin(rows_of(data), record) >= 0
+        return margin_of(text, rows_of(data), record) >= 0
 
     for counts in ((0, 0, 0, 0), (1, 1, 0, 0), (2, 1, 1, 1), (3, 2, 1, 0)):
         found = edits_by_search(counts, verdict, lambda *_: True, farthest=6)
         assert found is not None
-        assert 1 <= ASK.edits(model.margin(rows_of(counts), record)) <= found
+        assert 1 <= ASK.edits(margin_of(text, rows_of(counts), record)) <= found
 
 
-def test_knn_distance_is_the_distance_of_the_nth_nearest() -> None:
+def test_the_distance_of_the_kth_nearest_is_a_crowd() -> None:
+    """2000 cases: far by k-NN distance exactly if the crowd has at most k, itself included."""
     rng = np.random.default_rng(0)
-    for _ in range(50):
+    verdicts = set()
+    for _ in range(500):
         points, record = rng.uniform(0, 10, (12, 2)), rng.uniform(0, 10, 2)
         distances = np.sort(np.linalg.norm(points - record, axis=1))
-        for n in (1, 3, 7):
-            model = edit_model(f"knn-distance(n_neighbors={n}, radius=2.5)")
-            assert (model.margin(points, record) >= 0) == bool(distances[n - 1] > 2.5)
+        for n in (1, 3, 5, 7):
+            text = f"crowd(max_crowd={n}, near=distance(radius=2.5))"
+            found = margin_of(text, points, record) >= 0
+            assert found == bool(distances[n - 1] > 2.5)
+            verdicts.add(found)
+    assert verdicts == {False, True}
+
+
+def test_the_rank_in_the_tail_is_a_crowd() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        points = rng.integers(0, 10, (12, 2)).astype(float)
+        record = rng.integers(0, 10, 2).astype(float)
+        sides = [(points >= record).sum(axis=0).min(), (points <= record).sum(axis=0).min()]
+        assert margin_of(TAIL, points, record) == 2 - min(sides)
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "1", "5"])
@@ -82,10 +102,11 @@ def test_no_label_becomes_likelier_than_promised_exactly(epsilon: str) -> None:
 def test_clear_cases_are_labeled_right_and_labels_share_epsilon() -> None:
     rng = np.random.default_rng(1)
     table = Table(DOMAIN, {"x": rng.normal(5, 1, 400), "y": rng.normal(5, 1, 400)})
-    for text in ("knn-distance(n_neighbors=20, radius=0.5)", "tail-rank(n_beyond=20)"):
+    for near, moved in (("distance(radius=0.5)", 1), ("tail()", 2)):
+        text = f"crowd(max_crowd=20, near={near})"
         query = replace(ASK, records=((5.0, 5.0), (9.9, 0.1)), model=text, epsilon=8)
         assert query.answer(table, seeded(1)).value == (False, True)
-        assert query.label_epsilon == Fraction(4)
+        assert query.label_epsilon == Fraction(8, moved)
 
 
 def test_a_model_of_ones_own_is_tried_before_the_charge_and_never_fails_after() -> None:
@@ -115,15 +136,15 @@ def test_another_package_brings_a_model_by_an_entry_point(monkeypatch: pytest.Mo
             return lambda points, record, *, n=3: n - len(points)
 
     def found(*, group: str, name: str) -> list[Any]:
-        return [Point] if (group, name) == (edit_models.GROUP, "few-rows-test") else []
+        return [Point] if (group, name) == (models.GROUP, "few-rows-test") else []
 
-    monkeypatch.setattr(edit_models, "entry_points", found)
-    assert str(edit_model("few-rows-test(n=9)")) == "few-rows-test(n=9)"
+    monkeypatch.setattr(models, "entry_points", found)
+    assert str(model_of("few-rows-test(n=9)")) == "few-rows-test(n=9)"
     with pytest.raises(InvalidParameter, match="known one"):
-        edit_model("nobody-brought-test")
+        model_of("nobody-brought-test")
 
 
-class EachPaysAll(ModelLabels):
+class EachPaysAll(NoveltyLabels):
     """A planted bug: labels do not share epsilon."""
 
     @property
@@ -135,17 +156,20 @@ def test_planted_bugs_are_caught_by_the_games() -> None:
     def four_at_a_time(points: Any, record: Any) -> int:
         return 3 - 4 * len(points)
 
-    assert not replay_game(games(EachPaysAll)[0]).holds
+    assert not replay_game(games(EachPaysAll)[2]).holds
     plug_in_model("four-at-a-time-test", four_at_a_time)
-    game = games()[1]
-    assert isinstance(game.query, ModelLabels)
+    game = games()[3]
+    assert isinstance(game.query, NoveltyLabels)
     broken = replace(game.query, model="four-at-a-time-test", records=((9.0,),))
-    nobody = Table(game.left.domain, {"x": []})
+    nobody = Table(game.left.domain, {"group": [], "x": []})
     one_more = replace(game, query=broken, left=nobody, right=game.left)
     assert not replay_game(one_more).holds
 
 
-def changed(**parameters: Any) -> Callable[[], ModelLabels]:
+plug_in_model("four-test", lambda points, record, *, n=4, far=1.0: n - len(points))
+
+
+def changed(**parameters: Any) -> Callable[[], NoveltyLabels]:
     return lambda: replace(ASK, **parameters)
 
 
@@ -159,15 +183,15 @@ def changed(**parameters: Any) -> Callable[[], ModelLabels]:
         (changed(epsilon=0), "epsilon"),
         (changed(model="nose"), "known one"),
         (changed(model="a b"), "name with parameters"),
-        (changed(model="tail-rank(size=3)"), "known parameters"),
-        (changed(model="tail-rank(n_beyond=0)"), "above 0"),
-        (changed(model="tail-rank(n_beyond=2.5)"), "whole number"),
-        (changed(model="knn-distance(radius=nan)"), "finite"),
-        (changed(model="knn-distance(radius=inf)"), "finite"),
+        (changed(model="four-test(size=3)"), "known parameters"),
+        (changed(model="four-test(n=0)"), "above 0"),
+        (changed(model="four-test(n=2.5)"), "whole number"),
+        (changed(model="four-test(far=nan)"), "finite"),
+        (changed(model="four-test(far=inf)"), "finite"),
     ],
 )
 def test_bad_parameters_are_refused_with_a_way_out(
-    make: Callable[[], ModelLabels], message: str
+    make: Callable[[], NoveltyLabels], message: str
 ) -> None:
     with pytest.raises(InvalidParameter, match=message):
         make()
@@ -176,7 +200,7 @@ def test_bad_parameters_are_refused_with_a_way_out(
 def test_what_does_not_fit_the_domain_is_refused_before_any_charge() -> None:
     with pytest.raises(InvalidParameter, match="numeric columns"):
         replace(ASK, columns=("x", "z")).check(DOMAIN)
-    for name in ("Tail", "tail-rank"):
+    for name in ("Tail", "crowd", "four-test"):
         with pytest.raises(InvalidParameter, match="must be new"):
             plug_in_model(name, lambda points, record: 0)
     with pytest.raises(InvalidParameter, match="number as default"):
