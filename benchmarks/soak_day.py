@@ -152,7 +152,7 @@ class Day:
         about, api = f"/datasets/{DATASET}", self._analyst
         kinds: list[dict[str, Any]] = [
             {"name": "histogram-1", "columns": ["radius"]},
-            {"name": "marginals-1", "columns": ["radius", "texture"]},
+            {"name": "private-detector-1", "columns": ["radius", "texture"]},
             {"name": "grid-knn-1", "columns": ["radius", "texture"], "cells_per_axis": 8},
             {"name": "mean-covariance-1", "columns": ["radius", "texture"]},
         ]

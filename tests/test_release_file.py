@@ -22,9 +22,10 @@ from privod.mechanisms import seeded
 from privod.query.release_file import question_of_file
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
-from privod.questions.marginals.query import MarginalHistograms, NoisyMarginals
+from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.private_detector.release import NoisyProfile
 
-Saved = NoisyGrid | NoisyMarginals
+Saved = NoisyGrid | NoisyProfile
 DOMAIN = Domain((Numeric("x", 0, 4), Numeric("y", 0, 4)))
 FUZZ = settings(
     max_examples=150,
@@ -36,15 +37,15 @@ FUZZ = settings(
 def saved(kind: str) -> Saved:
     points = np.random.default_rng(0).random((60, 2)) * 4
     table = Table(DOMAIN, {"x": points[:, 0], "y": points[:, 1]})
-    if kind == "marginals":
-        query = MarginalHistograms(columns=("x", "y"), epsilon=1, bins=5)
+    if kind == "profile":
+        query = DetectorProfile(columns=("x", "y"), epsilon=1)
         return query.answer(table, seeded(0)).value
     dropped = 2 if kind == "sparse" else None
     asked = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=5, drop_below=dropped)
     return asked.answer(table, seeded(0)).value
 
 
-ALL = {kind: saved(kind) for kind in ("dense", "sparse", "marginals")}
+ALL = {kind: saved(kind) for kind in ("dense", "sparse", "profile")}
 KINDS = st.sampled_from(sorted(ALL))
 
 

@@ -96,7 +96,7 @@ def texts(release: Any, titles: dict[str, str] | None = None) -> list[str]:
     return [html.unescape(text) for text in found]
 
 
-DRAWN_BY_COLUMN: tuple[str, ...] = ("grid-knn-1", "histogram-1", "marginals-1", "mean-covariance-1")
+DRAWN_BY_COLUMN: tuple[str, ...] = ("grid-knn-1", "histogram-1", "mean-covariance-1")
 DRAWN_BY_COLUMN += ("outlier-context-1", "outlier-subspaces-1", "private-bounds-1")
 DRAWN_BY_COLUMN += ("private-detector-1", "rare-counts-1")
 

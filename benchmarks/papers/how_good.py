@@ -46,7 +46,6 @@ from privod.questions.graded_count.query import GradedCount, graded_credits
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
 from privod.questions.interactive_grid.query import InteractiveGridScores
-from privod.questions.marginals.query import MarginalHistograms
 from privod.questions.mean_covariance.query import MeanCovariance
 from privod.questions.mixed_labels.query import MixedLabels
 from privod.questions.model_labels.query import ModelLabels
@@ -360,11 +359,6 @@ def ranked(scores: NDArray[np.float64]) -> float:
     return float(roc_auc_score(payments().labels, scores))
 
 
-def marginals(table: Table, epsilon: str, source: Randomness) -> float:
-    query = MarginalHistograms(columns=table.domain.names, epsilon=epsilon)
-    return ranked(query.answer(table, source).value.scores(payments().asked))
-
-
 def grid(table: Table, epsilon: str, source: Randomness) -> float:
     """Over six columns: more have no cell that many records share."""
     query = GridKnn(columns=table.domain.names[:6], epsilon=epsilon)
@@ -429,7 +423,6 @@ MEASURES = (
     Measure("model-labels-1", "share of right labels", model_labels),
     Measure("outlier-groups-1", "size of the group found over the largest", groups),
     Measure("outlier-context-1", "size of the group found over the largest", context),
-    Measure("marginals-1", AUROC, marginals, detects=True),
     Measure("grid-knn-1", AUROC, grid, detects=True),
     Measure("interactive-grid-1", AUROC, interactive_grid, detects=True),
     Measure("mean-covariance-1", AUROC, mean_covariance, detects=True),
