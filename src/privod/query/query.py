@@ -22,6 +22,7 @@ from privod.query.frames import as_csv, as_frame
 from privod.query.html import figure, release_html
 from privod.query.memory import folding_bytes
 from privod.query.preview import Preview
+from privod.texts import did_you_mean
 
 __all__ = [
     "Query",
@@ -210,7 +211,11 @@ class Query(ABC, Generic[Value]):
         for key in given:
             if key not in known:
                 rule = f"is not a parameter of {cls.name}"
-                raise InvalidParameter(key, rule, given[key], f"Its parameters are {known}.")
+                way_out = f"Its parameters are {known}."
+                if key == "where":
+                    way_out = "Its guarantee is not proved under conditions: leave them out."
+                near = did_you_mean(key, known).strip()
+                raise InvalidParameter(key, rule, given[key], f"{near} {way_out}".strip())
         try:
             return cls(**given)
         except TypeError as problem:

@@ -23,6 +23,7 @@ from privod.mechanisms.merged import MergedNoise
 from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Loss, Number, Zcdp, positive
 from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
 from privod.query.checks import ExactNumber, checked_description, column_names, dp_adjacency
+from privod.query.conditional import Conditional
 from privod.query.count_query import (
     COUNTS_CHANGED,
     FEWEST_BINS,
@@ -36,7 +37,7 @@ from privod.query.count_query import (
 from privod.query.frames import bins_of
 from privod.query.moments import products_change, squared_products_change
 from privod.query.preview import Preview, of_counts
-from privod.query.query import Query, Release
+from privod.query.query import Release
 from privod.query.score_counts import EDGES, SCORE_SHARE, told_before, told_of_threshold
 from privod.query.scores import filled
 from privod.query.stages import Stage, Stages, count_rows, go_through
@@ -61,7 +62,7 @@ PARTS = "the parts it is divided into for numbers, ranges, histograms, products 
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectorProfile(Query[NoisyProfile]):
+class DetectorProfile(Conditional[NoisyProfile]):
     """What is ordinary in these columns, to score new records by how far they are from it.
 
     Guarantee
