@@ -65,9 +65,7 @@ def test_the_margin_covers_what_it_says() -> None:
     assert 0.94 < covered < 0.965
 
 
-def test_questions_with_laplace_noise_are_written_as_they_always_were() -> None:
-    query = Histogram(columns=("c0",), epsilon=1)
-    assert set(query.to_json()) == {"name", "columns", "epsilon", "bins", "adjacency"}
+def test_questions_with_gaussian_noise_survive_json() -> None:
     gaussian = QUESTIONS[0]
     assert gaussian.to_json()["noise"] == "gaussian"
     assert query_from_json(gaussian.to_json()) == gaussian
