@@ -130,6 +130,7 @@ def test_nothing_of_the_rows_stays_in_a_pickle(kind: Any) -> None:
         "bounds_release_",
         "guarantee_",
         "_threshold",
+        "_batches",
         "n_features_in_",
     }
 
@@ -397,13 +398,12 @@ def test_what_was_carried_away_in_a_file_makes_a_detector_with_its_promise(
     (tmp_path / "release.json").write_text(json.dumps(release.to_json()))
     asked = cloud(20, seed=1)
     expected = kind.from_release(release)
-    parameters = {"delta": question.delta} if kind is PrivateDetector else {}
     for given in (
         tmp_path / "release.json",
         str(tmp_path / "release.privod"),
         type(release.value).load(tmp_path / "release.privod"),
     ):
-        detector = kind.from_release(given, **parameters)
+        detector = kind.from_release(given)
         assert detector.guarantee_ == release.guarantee
         assert detector.release_.seeded
         assert detector.predict(asked).tolist() == expected.predict(asked).tolist()

@@ -165,7 +165,7 @@ def test_every_method_that_pyod_gives_a_detector_is_known_here() -> None:
     }
 
 
-@both
+@pytest.mark.parametrize("kind", [PrivateKNN])
 @pytest.mark.parametrize("method", PREDICTING)
 def test_the_same_release_of_other_rows_predicts_the_same(
     kind: Any, method: str, monkeypatch: pytest.MonkeyPatch
@@ -219,7 +219,7 @@ def test_confidence_is_pyods_for_the_released_scores_and_number_of_records(
     np.testing.assert_allclose(face.compute_rejection_stats(T=20), stats)
 
 
-@both
+@pytest.mark.parametrize("kind", [PrivateKNN])
 def test_a_failed_fit_leaves_the_face_as_it_was(kind: Any) -> None:
     rows, asked, *_ = data()
     face = kind(random_state=0).fit(rows)
@@ -229,7 +229,7 @@ def test_a_failed_fit_leaves_the_face_as_it_was(kind: Any) -> None:
     assert face.decision_function(asked).tolist() == before.tolist()
 
 
-@both
+@pytest.mark.parametrize("kind", [PrivateKNN])
 def test_adjacency_and_zooms_reach_the_detector(kind: Any) -> None:
     face = kind(adjacency="replace", bounds_zooms=3).fit(data()[0])
     assert face.detector_.guarantee_.adjacency.name == "replace"
