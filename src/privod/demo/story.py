@@ -27,7 +27,7 @@ from privod.joint.run import rehearse
 from privod.ledger.acts import AdmitPerson
 from privod.pictures import draw, draw_budget, svg
 from privod.pictures.canvas import blank
-from privod.privacy import AddRemove, AdmittedContexts, Loss
+from privod.privacy import AddRemove, AdmittedContexts, Loss, SameContexts
 from privod.progress import track
 from privod.questions.graded_count.query import GradedCount
 from privod.questions.outlier_context.query import OutlierContext
