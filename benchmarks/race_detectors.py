@@ -142,7 +142,7 @@ def private_aurocs(one: Labeled, epsilon: float) -> tuple[dict[str, float], list
 
 def private_scores(one: Labeled, epsilon: float, flagged: list[float]) -> dict[str, Floats]:
     rows, ranges = numbers(one)
-    detector = PrivateDetector(epsilon, bounds=one.bounds, target_fraction=TARGET).fit(one.frame)
+    detector = PrivateDetector(epsilon, bounds=one.bounds, contamination=TARGET).fit(one.frame)
     scores = detector.score_samples(one.frame)
     if detector.release_.value.hidden_share < TARGET:
         flagged.append(float((scores < detector.offset_).mean()))

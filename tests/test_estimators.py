@@ -140,8 +140,8 @@ def test_nothing_of_the_rows_stays_in_a_pickle(kind: Any) -> None:
 def test_a_threshold_asked_for_late_is_that_of_the_fit(kind: Any) -> None:
     early, late = (kind(bounds=(-4, 4), random_state=0).fit(cloud(200)) for _ in range(2))
     assert np.isfinite(early.offset_)
-    early.set_params(target_fraction=0.4)
-    late.set_params(target_fraction=0.4)
+    early.set_params(contamination=0.4)
+    late.set_params(contamination=0.4)
     assert pickle.loads(pickle.dumps(late)).offset_ == late.offset_ == early.offset_  # noqa: S301
 
 
@@ -186,9 +186,9 @@ def test_another_share_is_flagged_without_another_look(kind: Any) -> None:
     assert few < 0.1 < many < 0.5
     assert detector.release_ is release
     for wrong in (2.0, Fraction(2), Fraction(0), "half"):
-        with pytest.raises(ValueError, match="target_fraction"):
+        with pytest.raises(ValueError, match="contamination"):
             detector.retarget(wrong)
-    assert detector.target_fraction == 0.3
+    assert detector.contamination == 0.3
     assert (detector.predict(fresh) == -1).mean() == many
     assert detector.retarget(Fraction(3, 10)).offset_ == detector.retarget(0.3).offset_
 
@@ -199,7 +199,7 @@ TOO_LATE = [
     (GridKnnDetector, {"drop_below": 10**30}),
     (GridKnnDetector, {"n_neighbors": 10**16}),
     (GridKnnDetector, {"max_depth": float("inf")}),
-    (GridKnnDetector, {"target_fraction": Fraction(1, 10**400)}),
+    (GridKnnDetector, {"contamination": Fraction(1, 10**400)}),
     (GridKnnDetector, {"bounds_share": Fraction(3, 2)}),
     (MarginalDetector, {"bins": 10**7}),
     (MarginalDetector, {"bounds_zooms": 51}),
@@ -347,7 +347,7 @@ def test_a_release_makes_a_fitted_detector(kind: Any, question: Any) -> None:
     rows = cloud(2000)
     table = Table(domain, {"age": rows[:, 0], "dose": rows[:, 1]})
     release = question(columns=("age", "dose"), epsilon=1).answer(table, seeded(0))
-    detector = kind.from_release(release, target_fraction=0.05)
+    detector = kind.from_release(release, contamination=0.05)
     asked = np.array([[0.3, 0.3], [4.9, -4.9]])
     frame = pd.DataFrame(asked, columns=["age", "dose"])
     for given in (asked, asked.tolist(), frame, pl.from_pandas(frame)):
@@ -358,8 +358,8 @@ def test_a_release_makes_a_fitted_detector(kind: Any, question: Any) -> None:
         detector.predict(cloud(5, 3))
     assert detector.guarantee_ == release.guarantee
     assert detector.partial_fit(cloud(50)).guarantee_ == release.guarantee
-    with pytest.raises(ValueError, match="target_fraction"):
-        kind.from_release(release, target_fraction=2)
+    with pytest.raises(ValueError, match="contamination"):
+        kind.from_release(release, contamination=2)
 
 
 @pytest.mark.parametrize(("kind", "question"), QUESTIONS)

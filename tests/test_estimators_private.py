@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from privod import estimators
 from privod.data import Categorical, Numeric
 from privod.errors import InvalidParameter
-from privod.estimators import MarginalDetector, PrivateDetector
+from privod.estimators import MarginalDetector, PrivateDetector, UnreliableFit
 from privod.estimators.spending import spending
 from privod.privacy import Loss
 
@@ -97,6 +98,87 @@ def test_categories_and_missing_values_of_frames_are_read() -> None:
     assert explained.shares[2].argmax() == 0
 
 
+def visits(n: int) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    days = pd.to_timedelta(rng.integers(0, 300, n), unit="D")
+    return pd.DataFrame(
+        {
+            "when": pd.Timestamp("2015-09-16") + days,
+            "paid": rng.gamma(2, 100, n),
+            "insured": rng.random(n) < 0.9,
+            "ward": rng.choice(["a", "b"], n),
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.normal(50, 12, n)),
+        }
+    )
+
+
+def test_a_frame_needs_its_categories_and_nothing_else() -> None:
+    known = visits(4000)
+    with spending() as meter, pytest.raises(InvalidParameter, match=r"categories of 'ward'"):
+        PrivateDetector().fit(known)
+    with pytest.raises(InvalidParameter, match=r"categories of 'ward'"):  # whatever its rows hold
+        PrivateDetector().fit(known.assign(ward=[""] * len(known)))
+    assert meter.total.fits == 0
+    detector = PrivateDetector(bounds={"ward": ["a", "b"]}, random_state=1).fit(known)
+    assert detector.bounds_release_ is detector.release_
+    low, high = detector.bounds_["age"]
+    assert -60 < low < 40
+    assert 60 < high < 200
+    assert "Some records miss 'age'" in str(detector.health())
+    odd = known.iloc[:2].assign(when=pd.Timestamp("2019-01-01"), paid=[1e5, 100.0])
+    first, _ = detector.explain(odd).words()
+    assert re.match(
+        r"Score [\d.]+: paid is high, 100000 \(adds [\d.]+\), when is high, 2019", first
+    )
+    frame = detector.explain(odd).to_pandas()
+    assert frame["(score)"].tolist() == pytest.approx((-detector.score_samples(odd)).tolist())
+    assert (detector.score_samples(pl.from_pandas(odd)) == detector.score_samples(odd)).all()
+
+
+def test_a_saved_detector_scores_as_before(tmp_path: Path) -> None:
+    detector = PrivateDetector(random_state=0).fit(cloud(2000))
+    detector.save(tmp_path / "detector.privod")
+    again = PrivateDetector.load(tmp_path / "detector.privod", contamination=0.02)
+    assert (again.score_samples(cloud(50)) == detector.score_samples(cloud(50))).all()
+    assert again.offset_ < detector.offset_
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (np.column_stack([np.full(3000, 7.0), cloud(3000, 1)]), "one value"),
+        (np.column_stack([np.full(3000, np.nan), cloud(3000, 1)]), "Most records miss 'x0'"),
+        (cloud(1), "too few"),
+        (np.where(np.abs(cloud(3000)) > 3, np.inf, cloud(3000)), ""),
+        (cloud(30, 2000), "was not found"),
+    ],
+)
+def test_bad_tables_are_fitted_and_the_fit_says_so(rows: Floats, words: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreliableFit)
+        detector = PrivateDetector(random_state=0).fit(rows)
+        assert np.isfinite(detector.score_samples(rows)).all()
+        assert set(detector.predict(rows)) <= {1, -1}
+    assert words in str(detector.health())
+
+
+def test_texts_where_numbers_were_declared_are_missing_one_by_one() -> None:
+    frame = pd.DataFrame({"a": ["1.5", "x", "2"] * 1000, "b": cloud(3000, 1)[:, 0]})
+    detector = PrivateDetector(bounds={"a": (0, 3)}, random_state=0).fit(frame)
+    assert "Some records miss 'a' (3" in str(detector.health())
+
+
+def test_a_fit_that_cannot_be_trusted_warns_and_a_good_one_does_not() -> None:
+    with pytest.warns(UnreliableFit, match="was not found"):
+        detector = PrivateDetector("0.1").fit(cloud(200))
+    with pytest.warns(UnreliableFit, match="threshold"):
+        detector.predict(cloud(5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrivateDetector(1).fit(cloud(20_000)).predict(cloud(5))
+        PrivateDetector()._repr_html_()
+
+
 def test_ranges_a_hundred_times_too_wide_do_as_well() -> None:
     rng = np.random.default_rng(1)
     rows = np.vstack([rng.normal(5, 1, size=(6000, 5)), rng.normal(5, 4, size=(120, 5))])
@@ -134,7 +216,7 @@ def test_bounds_may_be_written_in_many_ways(bounds: Any, ranges: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "bounds", [5, (1,), ([0, 0], [1, 1, 1]), "low", ([0, 1], [1, 0]), {"x0": (0, 1)}, {"x0": 3}]
+    "bounds", [5, (1,), ([0, 0], [1, 1, 1]), "low", ([0, 1], [1, 0]), {"z": (0, 1)}, {"x0": 3}]
 )
 def test_wrong_bounds_are_refused(bounds: Any) -> None:
     with pytest.raises(ValueError, match=r"bounds|range"):

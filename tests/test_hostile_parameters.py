@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
+from privod.query.catalog import QUERIES
 from privod.query.moments import product_sums
+from privod.query.parameters import parameters_of
 from privod.questions.mean_covariance.frame import Frame, half_ranges, radius_from
 from privod.questions.mean_covariance.query import MeanCovariance
 from privod.questions.mean_covariance.release import NoisyMoments
@@ -118,3 +121,18 @@ def test_a_point_that_is_no_number_counts_as_zero_and_leaves_others_alone(radius
     with_them = product_sums(np.concatenate([others, person]), center, halves, radius)
     assert with_them.tolist() == product_sums(others, center, halves, radius).tolist()
     assert with_them.any()
+
+
+def test_every_parameter_that_may_meet_rows_has_a_reason_why_that_is_finite() -> None:
+    """A question with a new parameter of numbers or a description must say so on the page."""
+    page = (Path(__file__).parent.parent / "docs" / "proofs" / "finite.md").read_text()
+    told = {
+        name for row in re.findall(r"^\| ([a-z_, ]+) \|", page, re.M) for name in row.split(", ")
+    }
+    asked = {
+        parameter.name
+        for kind in QUERIES.values()
+        for parameter in parameters_of(kind)
+        if parameter.kind in ("float", "number", "numbers", "records", "text", "json")
+    }
+    assert asked - {"epsilon", "delta"} <= told

@@ -69,7 +69,7 @@ def by_name(kind: Any) -> dict[str, Parameter]:
 
 def test_the_histogram_says_what_it_needs() -> None:
     found = by_name(Histogram)
-    assert list(found) == ["columns", "epsilon", "bins", "noise", "delta", "adjacency"]
+    assert list(found) == ["columns", "epsilon", "bins", "noise", "delta", "adjacency", "where"]
     assert [parameter.kind for parameter in found.values()] == [
         "columns",
         "number",
@@ -77,6 +77,7 @@ def test_the_histogram_says_what_it_needs() -> None:
         "choice",
         "number",
         "adjacency",
+        "conditions",
     ]
     assert found["columns"].required
     assert not found["bins"].required

@@ -198,12 +198,9 @@ from privod.questions.model_labels.query import (
 from privod.questions.novelty_labels.query import (
     NoveltyLabels as NoveltyLabels,
 )
-from privod.questions.outlier_context.groups import (
-    OutlierGroups as OutlierGroups,
-    PersonGroups as PersonGroups,
-)
 from privod.questions.outlier_context.query import (
     OutlierContext as OutlierContext,
+    PersonGroups as PersonGroups,
 )
 from privod.questions.outlier_count.query import (
     OutlierCount as OutlierCount,
@@ -222,6 +219,10 @@ from privod.questions.private_detector.query import (
 )
 from privod.questions.private_detector.release import (
     NoisyProfile as NoisyProfile,
+)
+from privod.questions.quantiles.query import (
+    NoisyQuantiles as NoisyQuantiles,
+    Quantiles as Quantiles,
 )
 from privod.questions.rare_counts.query import (
     RareCounts as RareCounts,

@@ -62,7 +62,7 @@ def replay_audit(
     """
     described = question(name)
     found = list(_claims(described, domains))
-    each = max(1, pairs // max(1, len(found)))
+    each = -(-pairs // max(1, len(found)))
     whole: Replayed | None = None
     for number, (query, domain, statement, game) in enumerate(found):
         listed = islice(_pairs(described, query, domain, statement, game, number), each)

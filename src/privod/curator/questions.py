@@ -31,10 +31,12 @@ def adapted(query: Query[Any], budgets: Sequence[BudgetState]) -> Query[Any]:
     """The question as it is asked of a data set with these budgets.
 
     Noise "auto" takes what is best for how its main budgets count, closed ones too: so that closing
-    one does not change what was asked.
+    one does not change what was asked. A delta that is left open is taken of what they allow.
     """
-    kinds = {state.accounting for state in budgets if state.role == "main"}
-    return query.within("zcdp" if kinds == {"zcdp"} else "sums")
+    main = [state for state in budgets if state.role == "main"]
+    zcdp = {state.accounting for state in main} == {"zcdp"}
+    allowed = min((state.budget.delta for state in main), default=Fraction(0))
+    return query.within("zcdp" if zcdp else "sums", allowed)
 
 
 @dataclass(frozen=True)

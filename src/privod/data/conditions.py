@@ -7,6 +7,7 @@ many records meet them is private under every adjacency.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -24,6 +25,7 @@ __all__ = ["NO_CONDITIONS", "Conditions"]
 FORM = (
     "Write {'country': ['DE', 'FR'], 'amount': {'from': 10000}}, or 'amount >= 10000' in the shell."
 )
+SEVERAL = re.compile(r"\n| and ")
 MOST_CONDITIONS = 20
 MOST_VALUES = 1000
 Entry = tuple[Any, ...]
@@ -50,7 +52,7 @@ class Conditions:
         if given is None or given in ((), [], {}, ""):
             return cls()
         if isinstance(given, str):
-            given = [given]
+            given = [part.strip() for part in SEVERAL.split(given) if part.strip()]
         if isinstance(given, Mapping):
             found = [_by_column(name, wanted) for name, wanted in given.items()]
         elif isinstance(given, list | tuple):
@@ -100,6 +102,10 @@ class Conditions:
             met &= values <= high
         return met
 
+    def texts(self) -> tuple[str, ...]:
+        """The conditions as the shell and forms take them."""
+        return tuple(map(_text, self.entries))
+
     def words(self) -> str:
         """The conditions for people, nothing where there are none."""
         return " and ".join(map(_words, self.entries))
@@ -120,6 +126,16 @@ def _words(entry: Entry) -> str:
         if wanted[1] is None
         else (f"{name} is from {shown[0]} to {shown[1]}")
     )
+
+
+def _text(entry: Entry) -> str:
+    name, kind, *wanted = entry
+    shown = [_shown(value) for value in wanted]
+    if kind == "among":
+        return f"{name} in {', '.join(shown)}"
+    if None not in wanted:
+        return f"{name} from {shown[0]} to {shown[1]}"
+    return f"{name} <= {shown[1]}" if wanted[0] is None else f"{name} >= {shown[0]}"
 
 
 def _shown(value: Any) -> str:

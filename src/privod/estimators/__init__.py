@@ -12,7 +12,7 @@ try:
     from privod.estimators.grid_knn import GridKnnDetector
     from privod.estimators.hashed import HashedDetector
     from privod.estimators.marginals import MarginalDetector
-    from privod.estimators.private import PrivateDetector
+    from privod.estimators.private import PrivateDetector, UnreliableFit
     from privod.estimators.question import QuestionDetector
     from privod.estimators.spending import (
         PrivacyWarning,
@@ -37,6 +37,7 @@ __all__ = [
     "PrivateDetector",
     "QuestionDetector",
     "Spending",
+    "UnreliableFit",
     "charged_to",
     "search_loss",
     "spending",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
 import numpy as np
 
-from privod.data import Categorical, Column, Date, Numeric
+from privod.data import Boolean, Categorical, Column, Date, Numeric
 from privod.data.cells import as_arrow, values_of
 from privod.data.columns import column_from_json
 from privod.errors import InvalidParameter
+from privod.questions.private_detector.ranges import UNIVERSE
 
-__all__ = ["coded", "declared_columns", "frame_names", "width_of"]
+__all__ = ["coded", "declared_columns", "frame_names", "open_columns", "width_of"]
+
+DATES = "1900-01-01", "2100-01-01"  # where dates are looked for whose range nobody declared
+NUMBERS = ("int", "uint", "float", "double", "decimal")
 
 WAY_OUT = (
     "Give (low, high), a list of one pair a column, (lows, highs), or a dict by column name,"
@@ -37,6 +42,63 @@ def width_of(X: Any) -> int | None:  # noqa: N803 - scikit-learn's name
     except ValueError:  # lists of arrays of different lengths
         return None
     return shape[1] if len(shape) == 2 else None
+
+
+def open_columns(
+    X: Any,  # noqa: N803 - scikit-learn's name
+    bounds: Any,
+    names: tuple[str, ...],
+) -> tuple[Column, ...]:
+    """What is known of the columns of these names, where some or all ranges may be open.
+
+    What was not declared follows from the types of a frame's columns, and from nothing in them.
+    """
+    if isinstance(bounds, Mapping):
+        known = [bounds.get(name) for name in names]
+        strange = [name for name in bounds if name not in names]
+        if strange:
+            rule = "must be about columns that are there"
+            raise InvalidParameter("bounds", rule, strange[:5], f"Those are {list(names[:5])}.")
+    elif bounds is None:
+        known = [None] * len(names)
+    elif isinstance(bounds, list) and len(bounds) == len(names) and not _all_numbers(bounds):
+        known = bounds
+    else:
+        return declared_columns(bounds, names)
+    kinds = [_kind(X, place) for place in range(len(names))]
+    told = list(zip(names, known, kinds, strict=True))
+    texts = [name for name, one, kind in told if one is None and kind == "text"]
+    if texts:
+        rule = f"must list the categories of {', '.join(map(repr, texts[:5]))}"
+        way_out = (
+            f"Give bounds={{{texts[0]!r}: [...]}} with all values that may occur, or leave the"
+            " column out. Numbers that are stored as text must be turned into numbers."
+        )
+        raise InvalidParameter("bounds", rule, None, way_out)
+    return tuple(
+        _open(name, kind) if one is None else _column(name, one) for name, one, kind in told
+    )
+
+
+def _kind(X: Any, place: int) -> str:  # noqa: N803 - scikit-learn's name
+    """What a column's type says it holds: number, boolean, date, datetime or text."""
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+        return "number"  # of an array: whatever is no number is refused by whoever reads it
+    dtypes = X.dtypes
+    name = str(dtypes.iloc[place] if hasattr(dtypes, "iloc") else dtypes[place]).lower()
+    if name.startswith("date"):
+        return "datetime" if name.startswith("datetime") else "date"
+    if name.startswith("bool"):
+        return "boolean"
+    return "number" if name.startswith(NUMBERS) else "text"
+
+
+def _open(name: str, kind: str) -> Column:
+    if kind == "boolean":
+        return Boolean(name)
+    if kind in ("date", "datetime"):
+        return Date(name, *DATES, step="day" if kind == "date" else "second")
+    return Numeric(name, -UNIVERSE, UNIVERSE)
 
 
 def declared_columns(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:
@@ -64,10 +126,11 @@ def declared_columns(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:
 
 def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-learn's name
     """The rows as numbers: dates as steps, ordered values as ranks, others as places in a list."""
-    if not any(type(column) is not Numeric for column in columns):
+    framed = hasattr(X, "columns")
+    if not framed and not any(type(column) is not Numeric for column in columns):
         return X
-    if hasattr(X, "columns") and hasattr(X, "shape"):
-        if X.shape[1] != len(columns):
+    if framed and hasattr(X, "shape"):
+        if X.shape[1] != len(columns) or not columns:
             return X  # refused by whoever reads it
         named = zip(X.columns, columns, strict=True)
         return type(X)({name: _values(X[name], column) for name, column in named})
@@ -80,8 +143,19 @@ def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-le
 
 def _values(values: Any, column: Column) -> Any:
     if type(column) is Numeric:
-        return np.asarray(values, dtype=float)
+        try:
+            return np.asarray(values, dtype=float)
+        except (TypeError, ValueError):  # texts among them: each is read by itself
+            return np.array([_number(value) for value in values])
     return values_of(as_arrow(values, column), column)
+
+
+def _number(value: Any) -> float:
+    """A number, or missing if it is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _all_numbers(bounds: list[Any]) -> bool:

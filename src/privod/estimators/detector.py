@@ -6,6 +6,7 @@ scikit-learn's signs hold here: `score_samples` and `decision_function` are high
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from decimal import Decimal
 from fractions import Fraction
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import assert_all_finite, check_random_state, estimator_html_repr
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
@@ -79,7 +80,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         "bounds_zooms": [Interval(Integral, 1, MOST_ZOOMS, closed="both")],
         "expected_records": [Interval(Integral, 1, None, closed="left")],
         "adjacency": [StrOptions({"add-remove", "replace"})],
-        "target_fraction": [Fraction, Interval(Real, 0, 1, closed="neither")],
+        "contamination": [Fraction, Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
 
@@ -88,9 +89,11 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     """What its releases hold, and their files."""
     _finite: ClassVar[bool | str] = True
     """What scikit-learn calls `ensure_all_finite`."""
+    _farthest: ClassVar[float | None] = None
+    """Where infinite values are taken to lie, if they are."""
 
     release_: Release[Value]
-    bounds_release_: Release[tuple[Numeric, ...]] | None
+    bounds_release_: Release[Any] | None
     guarantee_: Guarantee
     _threshold: _Threshold
     _batches: int = 1
@@ -103,7 +106,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         bounds_zooms: int,
         expected_records: int | None,
         adjacency: str,
-        target_fraction: float,
+        contamination: float,
         random_state: Any,
     ) -> None:
         self.epsilon = epsilon
@@ -112,7 +115,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         self.bounds_zooms = bounds_zooms
         self.expected_records = expected_records
         self.adjacency = adjacency
-        self.target_fraction = target_fraction
+        self.contamination = contamination
         self.random_state = random_state
 
     @classmethod
@@ -154,11 +157,11 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         grown._add_batch(X)
         return self._become(grown)
 
-    def retarget(self, target_fraction: float) -> Self:
+    def retarget(self, contamination: float) -> Self:
         """Flag another share of the records from now on; free."""
         check_is_fitted(self)
         other = copy(self)
-        other.target_fraction = target_fraction
+        other.contamination = contamination
         other._check()
         return self._become(other._set_offset())
 
@@ -219,11 +222,11 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         return self.release_.value.scorer(**self._settings())
 
     def _limit(self) -> float:
-        """The score beyond which `target_fraction` of the reference lie, from the release alone."""
-        limit = self._scorer.threshold(float(self.target_fraction))
+        """The score beyond which `contamination` of the reference lie, from the release alone."""
+        limit = self._scorer.threshold(float(self.contamination))
         if limit is None:
             rule, way_out = "cannot be flagged: this release only orders", "Use score_samples."
-            raise InvalidParameter("target_fraction", rule, self.target_fraction, way_out)
+            raise InvalidParameter("contamination", rule, self.contamination, way_out)
         return limit
 
     @property
@@ -247,9 +250,9 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def _check(self) -> None:
         """Refuse wrong parameters before anything is asked, and so before anything is lost."""
         self._validate_params()
-        if not 0 < float(self.target_fraction) < 1:
+        if not 0 < float(self.contamination) < 1:
             rule = "must lie between 0 and 1"
-            raise InvalidParameter("target_fraction", rule, self.target_fraction, "Try 0.1.")
+            raise InvalidParameter("contamination", rule, self.contamination, "Try 0.1.")
 
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         """Declare or buy the ranges, and ask; whatever public can be wrong is found before."""
@@ -321,12 +324,20 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             dtype=np.float64,
             order="C",
             reset=False,
-            ensure_all_finite="allow-nan" if fills else self._finite,
+            ensure_all_finite="allow-nan" if fills and self._finite is True else self._finite,
         )
+        if self._farthest is not None:
+            rows = np.clip(rows, -self._farthest, self._farthest)
         if fills:
             rows = np.ascontiguousarray(filled(rows, columns))
-            assert_all_finite(rows, allow_nan=self._finite == "allow-nan", input_name="X")
+            assert_all_finite(rows, allow_nan=self._finite is not True, input_name="X")
         return rows
+
+    def _html_repr(self) -> str:
+        """As scikit-learn draws it, whose reader of docstrings does not know all our headings."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Unknown section")
+            return str(estimator_html_repr(self))
 
     def _randomness(self, batch: int) -> Randomness:
         """The operating system's bits; a `random_state` is for tests and marks what it makes."""

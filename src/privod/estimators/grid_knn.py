@@ -56,7 +56,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
         "basic" and "weighted" are the paper's; "graded" spreads the steps of "basic".
     adjacency : {"add-remove", "replace"}
         Which two data sets must look alike.
-    target_fraction : float
+    contamination : float
         About which share of the reference to flag; the threshold comes from the released grid.
     random_state : int, RandomState or None
         For tests only: anything but None makes the noise repeatable and marks the release.
@@ -101,7 +101,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
         max_depth: Number | None = None,
         score_by: Literal["graded", "basic", "weighted"] = "graded",
         adjacency: Literal["add-remove", "replace"] = "add-remove",
-        target_fraction: float = 0.1,
+        contamination: float = 0.1,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -111,7 +111,7 @@ class GridKnnDetector(ReleaseDetector[NoisyGrid]):
             bounds_zooms,
             expected_records,
             adjacency,
-            target_fraction,
+            contamination,
             random_state,
         )
         self.cells_per_axis = cells_per_axis

@@ -41,7 +41,7 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
         How empty the bins are [HBOS], or how few records lie farther out [ECOD]. A release that
         was asked for with the other one has a threshold for this one that takes columns as
         independent.
-    epsilon, bounds, bounds_share, bounds_zooms, adjacency, target_fraction, random_state
+    epsilon, bounds, bounds_share, bounds_zooms, adjacency, contamination, random_state
         As in `GridKnnDetector`.
 
     Attributes
@@ -73,7 +73,7 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
         expected_records: int | None = None,
         score_by: Literal["density", "tail"] = "density",
         adjacency: Literal["add-remove", "replace"] = "add-remove",
-        target_fraction: float = 0.1,
+        contamination: float = 0.1,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -83,7 +83,7 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
             bounds_zooms,
             expected_records,
             adjacency,
-            target_fraction,
+            contamination,
             random_state,
         )
         self.bins = bins

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from numbers import Real
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from privod.data import Column, Domain, Numeric
+from privod.data import Column, Domain
 from privod.errors import InvalidParameter
-from privod.estimators.bounds import coded, declared_columns, frame_names, width_of
+from privod.estimators.bounds import coded, frame_names, open_columns, width_of
 from privod.estimators.detector import (
     EXACT,
     ReleaseDetector,
@@ -26,13 +28,19 @@ from privod.query.checks import dp_adjacency
 from privod.query.count_query import chance
 from privod.query.query import Release
 from privod.query.scorer import Explanation
+from privod.questions.private_detector.health import Health
+from privod.questions.private_detector.layout import LARGEST_END
 from privod.questions.private_detector.query import DetectorProfile
-from privod.questions.private_detector.ranges import UNIVERSE
+from privod.questions.private_detector.ranges import unknown
 from privod.questions.private_detector.release import NoisyProfile
 
-__all__ = ["PrivateDetector"]
+__all__ = ["PrivateDetector", "UnreliableFit"]
 
 Floats = NDArray[np.float64]
+
+
+class UnreliableFit(UserWarning):
+    """The threshold, the ranges or a column of a fit cannot be trusted, by the release's words."""
 
 
 class PrivateDetector(ReleaseDetector[NoisyProfile]):
@@ -58,15 +66,15 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     bounds : pair, list of pairs, pair of arrays or dict, optional
         What is known of the columns without looking at the rows: (low, high) for all of them, a
         list of one pair a column, (lows, highs), or a dict by column name of pairs, of lists of
-        categories, or of `Numeric` and `Categorical`. Ranges may be a hundred times too wide. None:
-        found with the same epsilon.
+        categories, or of columns such as `Numeric` and `Date`. Columns that are left out, or None,
+        have an open range, which is found with a part of epsilon. Texts need their categories.
     delta : number
-        The probability that the guarantee may fail. 0: pure, by Laplace noise. More: Gaussian
-        noise, which is smaller for many columns.
+        The probability that the guarantee may fail. More than 0: Gaussian noise, which is smaller.
+        0: pure, by Laplace noise.
     adjacency : {"add-remove", "replace"}
         Which two data sets must look alike.
-    target_fraction : float
-        About which share of the reference to flag.
+    contamination : float
+        About which share of the records to flag.
     random_state : int, RandomState or None
         For tests only.
 
@@ -74,6 +82,10 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     ----------
     release_ : Release
         The profile with its promise; the only thing kept of the data.
+    bounds_release_ : Release or None
+        The same where ranges were found, None where all were declared.
+    bounds_ : dict
+        The ranges of the numeric columns.
     guarantee_ : Guarantee
         What fitting promised.
     offset_, n_features_in_, feature_names_in_
@@ -85,13 +97,14 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         "bounds": ["array-like", dict, None],
         "delta": [*EXACT, Interval(Real, 0, 0.5, closed="both")],
         "adjacency": [StrOptions({"add-remove", "replace"})],
-        "target_fraction": [Fraction, Interval(Real, 0, 1, closed="neither")],
+        "contamination": [Fraction, Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
 
     _asks = DetectorProfile
     _carries = NoisyProfile
-    _finite = "allow-nan"
+    _finite = False
+    _farthest = LARGEST_END
 
     def __init__(
         self,
@@ -100,14 +113,14 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         bounds: Any = None,
         delta: Number = "1e-6",
         adjacency: Literal["add-remove", "replace"] = "add-remove",
-        target_fraction: float = 0.1,
+        contamination: float = 0.1,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
         self.delta = delta
         self.adjacency = adjacency
-        self.target_fraction = target_fraction
+        self.contamination = contamination
         self.random_state = random_state
 
     def promised(self) -> Guarantee:
@@ -115,10 +128,39 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         loss = Loss(positive(self.epsilon, "epsilon"), chance(self.delta, "delta"))
         return Guarantee(loss, dp_adjacency(self.adjacency))
 
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:  # noqa: N803 - scikit-learn's name
+        """+1 for inliers, -1 for outliers; warns where the threshold cannot be trusted."""
+        labels = super().predict(X)
+        self._warn("threshold")
+        return labels
+
     def explain(self, X: ArrayLike) -> Explanation:  # noqa: N803 - scikit-learn's name
         """What each column adds to the outlier score of each row; free."""
         check_is_fitted(self)
         return self.release_.value.explain(self._rows(X))
+
+    def health(self) -> Health:
+        """What the release says about itself, for the share that `contamination` asks for; free."""
+        check_is_fitted(self)
+        return self.release_.value.health(float(self.contamination))
+
+    def save(self, path: str | Path) -> None:
+        """Write the release to a file that needs no pickle; `load` makes a detector of it."""
+        check_is_fitted(self)
+        self.release_.value.save(path)
+
+    @classmethod
+    def load(cls, path: str | Path, **parameters: Any) -> Self:
+        """A fitted detector of a file that `save` wrote."""
+        return cls.from_release(Path(path), **parameters)
+
+    @property
+    def bounds_(self) -> dict[str, tuple[float, float]]:
+        """The ranges of the numeric columns, as found or declared."""
+        check_is_fitted(self)
+        layout = self.release_.value.layout
+        names = [layout.columns[place].name for place in layout.numeric]
+        return dict(zip(names, layout.ranges, strict=True))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -128,17 +170,15 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         """Read what is declared, and ask; whatever public can be wrong is found before."""
         self._check()
-        given = self.bounds
-        columns: tuple[Column, ...] = ()
         width = width_of(X)
-        if given is not None and width is not None:
-            columns = declared_columns(given, frame_names(X) or numbered_names(width))
+        columns: tuple[Column, ...] = ()
+        if width:
+            columns = open_columns(X, self.bounds, frame_names(X) or numbered_names(width))
         rows = validate_data(
-            self, coded(X, columns), dtype=np.float64, order="C", ensure_all_finite="allow-nan"
+            self, coded(X, columns), dtype=np.float64, order="C", ensure_all_finite=False
         )
+        rows = np.clip(rows, -LARGEST_END, LARGEST_END)
         names = column_names_of(self, rows.shape[1])
-        if given is None:
-            columns = tuple(Numeric(name, -UNIVERSE, UNIVERSE) for name in names)
         query = DetectorProfile(
             columns=names,
             epsilon=positive(self.epsilon, "epsilon"),
@@ -147,12 +187,19 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         )
         domain = Domain(columns)
         query.check(domain)
-        self.bounds_release_ = None
         charge(query.guarantee())
         self.release_ = query.answer_rows(domain, rows, self._randomness(batch=0))
+        self.bounds_release_ = self.release_ if any(map(unknown, columns)) else None
         self._batches = 1
         self.guarantee_ = self.release_.guarantee
         self._set_offset()
+        self._warn("records", "ranges", "columns", "threshold")
+
+    def _warn(self, *about: str) -> None:
+        """Warn of what the release says about itself."""
+        words = self.health().serious(*about)
+        if words:
+            warnings.warn(f"This fit is unreliable. {words}", UnreliableFit, stacklevel=4)
 
     def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         self._check()

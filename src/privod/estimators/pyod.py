@@ -75,7 +75,7 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         self._set_n_classes(y)
         self._classes = 2  # whatever the rows' labels
         given = self.get_params(deep=False)
-        detector = self._kind(target_fraction=given.pop("contamination"), **given)
+        detector = self._kind(contamination=given.pop("contamination"), **given)
         self.detector_ = detector.fit(self._read(X))
         self.threshold_ = -self.detector_.offset_
         self.reference_scores_ = self._reference()
@@ -315,7 +315,7 @@ class PrivateOD(_PyODFace):
     ----------
     contamination : float
         About which share of the reference to label 1; the threshold comes from the release.
-    epsilon, bounds, adjacency, random_state
+    epsilon, bounds, delta, adjacency, random_state
         As in `PrivateDetector`.
 
     Attributes
@@ -333,10 +333,12 @@ class PrivateOD(_PyODFace):
         contamination: float = 0.1,
         epsilon: Number = 1.0,
         bounds: Any = None,
+        delta: Number = "1e-6",
         adjacency: str = "add-remove",
         random_state: Any = None,
     ) -> None:
         super().__init__(contamination, epsilon, bounds, adjacency, random_state)
+        self.delta = delta
 
     def explain_outlier(self, X: ArrayLike) -> Explanation:  # noqa: N803 - PyOD's name
         """What each column adds to the score of each row.

@@ -41,7 +41,7 @@ class QuestionDetector(ReleaseDetector[Any]):
         What is known of the columns without looking at the rows; must be given to fit.
     settings : dict, optional
         The settings of the score, as `privod score --set` takes them.
-    target_fraction : float
+    contamination : float
         About which share of the reference to flag.
     random_state : int, RandomState or None
         For tests only.
@@ -58,7 +58,7 @@ class QuestionDetector(ReleaseDetector[Any]):
         "query": [Query, None],
         "bounds": ["array-like", dict, None],
         "settings": [dict, None],
-        "target_fraction": [Fraction, Interval(Real, 0, 1, closed="neither")],
+        "contamination": [Fraction, Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
 
@@ -71,13 +71,13 @@ class QuestionDetector(ReleaseDetector[Any]):
         *,
         bounds: Any = None,
         settings: dict[str, Any] | None = None,
-        target_fraction: float = 0.1,
+        contamination: float = 0.1,
         random_state: Any = None,
     ) -> None:
         self.query = query
         self.bounds = bounds
         self.settings = settings
-        self.target_fraction = target_fraction
+        self.contamination = contamination
         self.random_state = random_state
 
     def promised(self) -> Guarantee:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils import get_tags
 
 from privod.errors import InvalidParameter, NoPromise
@@ -230,7 +231,16 @@ def _warn_of(pipeline: Any) -> None:
 
 
 def _learns(step: Any) -> bool:
-    """Whether a step takes anything from the rows that it is fitted to."""
-    if step is None or step == "passthrough" or isinstance(step, FrozenEstimator):
+    """Whether a step takes anything from the rows that it is fitted to.
+
+    An encoder whose categories are given learns nothing, nor does what holds such steps alone.
+    """
+    if step is None or isinstance(step, str | FrozenEstimator):  # "passthrough", "drop"
         return False
+    if isinstance(step, OneHotEncoder | OrdinalEncoder):
+        limits = (getattr(step, "min_frequency", None), getattr(step, "max_categories", None))
+        return isinstance(step.categories, str) or limits != (None, None)
+    inner = getattr(step, "transformers", None) or getattr(step, "transformer_list", None)
+    if inner is not None or isinstance(step, Pipeline):
+        return any(_learns(one[1]) for one in inner or step.steps)
     return bool(get_tags(step).requires_fit)

@@ -41,7 +41,7 @@ from privod.query.checks import (
     dp_adjacency,
     whole_number,
 )
-from privod.query.query import Query
+from privod.query.conditional import Conditional
 
 __all__ = [
     "COUNTS_CHANGED",
@@ -95,7 +95,7 @@ class NoisyTotal:
         return cls(count, MergedNoise.from_json(data["noise"]))
 
 
-class CountQuery(Query[Value]):
+class CountQuery(Conditional[Value]):
     """A question whose answer is histograms of columns, with exact discrete noise."""
 
     columns: tuple[str, ...]
@@ -149,7 +149,7 @@ class CountQuery(Query[Value]):
             return self.laplace_noise
         return DiscreteGaussian.for_loss(self.counts_epsilon, self.delta, self._counts_changed)
 
-    def within(self, accounting: str) -> Self:
+    def within(self, accounting: str, delta: Fraction = Fraction(0)) -> Self:  # noqa: ARG002
         """Counted by zcdp, auto takes the noise that is smaller for one and the same rho.
 
         Variance times rho decides, by public parameters alone.
@@ -161,8 +161,8 @@ class CountQuery(Query[Value]):
         rho = Zcdp.of_loss(laplace.loss(changed)).rho
         cheaper = gaussian.deviation**2 * gaussian.rho(changed) < laplace.deviation**2 * rho
         if not cheaper:
-            return replace(self, noise="laplace", delta=Fraction(0))  # type: ignore[type-var]
-        return replace(self, noise="gaussian")  # type: ignore[type-var]
+            return replace(self, noise="laplace", delta=Fraction(0))  # type: ignore[call-arg]
+        return replace(self, noise="gaussian")  # type: ignore[call-arg]
 
     def guarantee(self) -> Guarantee:
         return self._promise_of_counts

@@ -42,7 +42,10 @@ def _picture(release: Any) -> bytes:
 
 def figure(release: Any) -> Any:
     """The release drawn by what its question registered; pictures lie above queries."""
-    return load(question(release.query.name).picture)(release)
+    drawn = load(question(release.query.name).picture)(release)
+    if getattr(release.query, "where", ()):
+        drawn.text(0.01, 0.01, f"records where {release.query.conditions.words()}", fontsize=8)
+    return drawn
 
 
 def parts_figure(title: str, bars: Any) -> Any:

@@ -15,6 +15,7 @@ from dataclasses import MISSING, Field, dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from privod.data.conditions import Conditions
 from privod.privacy import Adjacency, decimal_text
 from privod.query.checks import ExactNumber
 from privod.query.query import Query, plain_value
@@ -34,6 +35,7 @@ Kind = Literal[
     "numbers",  # several numbers, separated by commas
     "records",  # several rows of values, one a line
     "adjacency",  # which two data sets must look alike
+    "conditions",  # which records are looked at, one condition a line
     "json",  # anything else
 ]
 
@@ -71,6 +73,8 @@ class Parameter:
         nothing = not text or (self.kind in NUMERIC and text.lower() == "none")
         if self.optional and nothing:
             return None
+        if self.kind == "conditions":
+            return _json(text) if text.startswith(("{", "[")) else text
         if self.kind == "records":
             return [_values(line) for line in text.splitlines() if line.strip()]
         if self.kind == "numbers":
@@ -91,6 +95,8 @@ class Parameter:
             return str(value["name"])
         if self.kind in ("columns", "texts", "numbers") and isinstance(value, list | tuple):
             return ", ".join(str(entry) for entry in value)
+        if self.kind == "conditions":
+            return "\n".join(Conditions.read(value).texts())
         if self.kind == "records":
             return "\n".join(", ".join(str(entry) for entry in row) for row in value)
         if self.kind in ("json", "adjacency") and not isinstance(value, str):
@@ -106,11 +112,12 @@ def parameters_of(query_class: type[Query[Any]]) -> tuple[Parameter, ...]:
     docs: dict[str, str] = {}
     for each in reversed(query_class.__mro__):  # what a field means is said where it is declared
         docs |= _documented(_section(each.__doc__, "Parameters"))
-    return tuple(
+    found = (
         _parameter(field, hints[field.name], docs.get(field.name, ""))
         for field in fields(query_class)  # type: ignore[arg-type]  # every query is a dataclass
         if field.init
     )
+    return tuple(sorted(found, key=lambda one: one.kind == "conditions"))  # which come last
 
 
 def promise_of(query_class: type[Query[Any]]) -> str:
@@ -145,6 +152,8 @@ def _kind(name: str, hint: Any) -> tuple[Kind, tuple[str, ...], bool]:
 
 
 def _plain_kind(name: str, hint: Any) -> Kind:
+    if name == "where":
+        return "conditions"
     if get_origin(hint) is tuple:
         entry = get_args(hint)[0]
         if entry is str:

@@ -22,6 +22,7 @@ from privod.query.frames import as_csv, as_frame
 from privod.query.html import figure, release_html
 from privod.query.memory import folding_bytes
 from privod.query.preview import Preview
+from privod.texts import did_you_mean
 
 __all__ = [
     "Query",
@@ -86,8 +87,8 @@ class Query(ABC, Generic[Value]):
         """All that is proved of the answer about such data; what it promises comes first."""
         return (Statement(self.cost(), self.guarantee().adjacency), *self.also(domain))
 
-    def within(self, accounting: str) -> Self:  # noqa: ARG002 - for those that leave it open
-        """The question as it is asked where budgets count so: "sums" or "zcdp"."""
+    def within(self, accounting: str, delta: Fraction = Fraction(0)) -> Self:  # noqa: ARG002 - for those that leave it open
+        """The question as it is asked where budgets count so ("sums" or "zcdp") and allow delta."""
         return self
 
     def not_protected(self) -> str:
@@ -210,7 +211,11 @@ class Query(ABC, Generic[Value]):
         for key in given:
             if key not in known:
                 rule = f"is not a parameter of {cls.name}"
-                raise InvalidParameter(key, rule, given[key], f"Its parameters are {known}.")
+                way_out = f"Its parameters are {known}."
+                if key == "where":
+                    way_out = "Its guarantee is not proved under conditions: leave them out."
+                near = did_you_mean(key, known).strip()
+                raise InvalidParameter(key, rule, given[key], f"{near} {way_out}".strip())
         try:
             return cls(**given)
         except TypeError as problem:

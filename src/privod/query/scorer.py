@@ -20,7 +20,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,7 @@ from privod.data import Column
 from privod.errors import InvalidData, InvalidParameter
 from privod.privacy import Guarantee
 from privod.privacy.guarantee import merged_promise
+from privod.query.explanation import Explanation
 from privod.query.release_file import (
     ArrayOf,
     build_from_file,
@@ -40,20 +41,6 @@ from privod.query.release_file import (
 __all__ = ["Explanation", "Scorable", "Scorer"]
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
-class Explanation(NamedTuple):
-    """What every column adds to the score of every record."""
-
-    columns: tuple[str, ...]
-    """Their names, in order."""
-
-    shares: Floats
-    """A row for each record; a row adds up to the record's score."""
-
-    sides: Ints
-    """1 where a value is high among the reference, -1 where it is low, 0 where neither is known."""
 
 
 class Scorable(ABC):

@@ -31,6 +31,7 @@ from privod.query.checks import (
     pairs_work,
     whole_number,
 )
+from privod.query.conditional import Conditional
 from privod.query.crowd_bounds import count_credits, graded_credits
 from privod.query.distances import (
     Distances,
@@ -41,7 +42,7 @@ from privod.query.distances import (
 )
 from privod.query.memory import crowd_bytes
 from privod.query.preview import CERTAINTY, Preview
-from privod.query.query import Query, Release
+from privod.query.query import Release
 
 __all__ = ["GradedCount", "GradedOutliers", "graded_credits", "graded_sensitivity"]
 
@@ -70,7 +71,7 @@ class GradedOutliers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradedCount(Query[GradedOutliers]):
+class GradedCount(Conditional[GradedOutliers]):
     """How many outlying records are there, if those near the line count in part?
 
     Guarantee

@@ -187,13 +187,13 @@ class GridKnn(CountQuery[NoisyGrid]):
         lost = self._noise_of_kept.loss(1) + self.noise_of_total.loss(1)
         return (Statement(Cost.of_loss(lost), AddRemove()),)
 
-    def within(self, accounting: str) -> Self:
+    def within(self, accounting: str, delta: Fraction = Fraction(0)) -> Self:
         # Cells are dropped by the Laplace law alone, however budgets count.
         if self.noise == "auto" and accounting == "zcdp":
             plain = replace(self, noise="laplace", delta=Fraction(0))
             if plain.threshold is not None:
                 return plain
-        return super().within(accounting)
+        return super().within(accounting, delta)
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         about = "each count that is kept"

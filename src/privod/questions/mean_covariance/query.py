@@ -33,6 +33,7 @@ from privod.privacy import (
 )
 from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
 from privod.query.checks import ExactNumber, checked_description, column_names, dp_adjacency
+from privod.query.conditional import Conditional
 from privod.query.count_query import CountNoise, chance, loss_of, told_of_epsilon
 from privod.query.moments import (
     UNIT,
@@ -41,7 +42,7 @@ from privod.query.moments import (
     product_sums,
 )
 from privod.query.preview import Preview
-from privod.query.query import Query, Release
+from privod.query.query import Release
 from privod.query.score_counts import (
     FAR_EDGES,
     SCORE_SHARE,
@@ -70,7 +71,7 @@ PARTS = "the parts it is divided into for number, means, radius, products and sc
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanCovariance(Query[NoisyMoments]):
+class MeanCovariance(Conditional[NoisyMoments]):
     """Noisy means and covariances of columns, to score new records by how far from usual they lie.
 
     Guarantee

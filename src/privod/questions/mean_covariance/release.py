@@ -167,9 +167,10 @@ class NoisyMoments(Scorable):
 
     def explain(self, records: ArrayLike) -> Explanation:
         """What each column adds to the distance of each record."""
-        away = self._away(scored_points(records, len(self.columns)))
-        names = tuple(column.name for column in self.columns)
-        return Explanation(names, away * (away @ self._inverse), np.zeros(away.shape, np.int64))
+        rows = scored_points(records, len(self.columns))
+        away = self._away(rows)
+        shares = away * (away @ self._inverse)
+        return Explanation(self.columns, shares, rows, np.zeros(away.shape, np.int64))
 
     def limit(self, name: ScoreName, share: float) -> float:
         """The score beyond which about this share of the reference lies, by the release alone.

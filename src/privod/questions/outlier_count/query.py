@@ -48,6 +48,7 @@ from privod.query.checks import (
     pairs_work,
     whole_number,
 )
+from privod.query.conditional import Conditional
 from privod.query.crowd_bounds import (
     GroupedCover,
     count_credits,
@@ -65,7 +66,7 @@ from privod.query.distances import (
 )
 from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import CERTAINTY, Preview, of_counts
-from privod.query.query import Query, Release
+from privod.query.query import Release
 
 __all__ = ["NOISES", "CountedOutliers", "OutlierCount"]
 
@@ -105,7 +106,7 @@ class CountedOutliers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutlierCount(Query[CountedOutliers]):
+class OutlierCount(Conditional[CountedOutliers]):
     """How many records are outlying, in these columns?
 
     Guarantee
@@ -401,9 +402,10 @@ class OutlierCount(Query[CountedOutliers]):
     def _size_is_public(self, domain: Domain) -> bool:
         """Adjacent tables are of one size: rows are replaced, and none is dropped for what it says.
 
-        A row that misses a value without a fill is dropped, so that replacing it changes the size.
+        A row that misses a value without a fill is dropped, so that replacing it changes the size;
+        so it does where rows must meet conditions.
         """
-        return self.adjacency == Replace() and domain.keeps_every_row
+        return self.adjacency == Replace() and domain.keeps_every_row and not self.where
 
     def _smooth_kinds(self) -> tuple[str, ...]:
         """The smooth noises that delta allows and epsilon suits."""

@@ -31,6 +31,7 @@ from privod.query.checks import (
     pairs_work,
     whole_number,
 )
+from privod.query.conditional import Conditional
 from privod.query.crowd_bounds import GroupedCover, count_sensitivity, local_bound
 from privod.query.distances import (
     Distances,
@@ -41,7 +42,7 @@ from privod.query.distances import (
 )
 from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import Preview, of_choice
-from privod.query.query import Query, Release
+from privod.query.query import Release
 
 __all__ = ["ChosenRadius", "OutlierRadius", "edits_to_share"]
 
@@ -65,7 +66,7 @@ class ChosenRadius:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutlierRadius(Query[ChosenRadius]):
+class OutlierRadius(Conditional[ChosenRadius]):
     """At which radius does a wanted share of the records stand apart?
 
     Guarantee

@@ -37,6 +37,7 @@ from privod.query.checks import (
     pairs_work,
     whole_number,
 )
+from privod.query.conditional import Conditional
 from privod.query.crowd_bounds import count_credits, count_outliers, count_sensitivity
 from privod.query.distances import (
     EXAMPLE_RADIUS,
@@ -48,7 +49,7 @@ from privod.query.distances import (
 )
 from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import Preview
-from privod.query.query import Query, Release
+from privod.query.query import Release
 from privod.questions.outlier_count.query import OutlierCount
 from privod.threads import available_threads, thread_pool
 
@@ -78,7 +79,7 @@ class FoundSubspaces:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutlierSubspaces(Query[FoundSubspaces]):
+class OutlierSubspaces(Conditional[FoundSubspaces]):
     """Which column sets hold the most outliers, and how many?
 
     Guarantee

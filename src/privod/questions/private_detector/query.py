@@ -20,9 +20,10 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, Randomness
 from privod.mechanisms.merged import MergedNoise
-from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Loss, Zcdp, positive
+from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Loss, Number, Zcdp, positive
 from privod.privacy.zcdp import epsilon_of_rho, rho_of_loss
 from privod.query.checks import ExactNumber, checked_description, column_names, dp_adjacency
+from privod.query.conditional import Conditional
 from privod.query.count_query import (
     COUNTS_CHANGED,
     FEWEST_BINS,
@@ -36,7 +37,7 @@ from privod.query.count_query import (
 from privod.query.frames import bins_of
 from privod.query.moments import products_change, squared_products_change
 from privod.query.preview import Preview, of_counts
-from privod.query.query import Query, Release
+from privod.query.query import Release
 from privod.query.score_counts import EDGES, SCORE_SHARE, told_before, told_of_threshold
 from privod.query.scores import filled
 from privod.query.stages import Stage, Stages, count_rows, go_through
@@ -56,11 +57,12 @@ __all__ = ["DetectorProfile"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+USUAL_DELTA = Fraction(1, 10**6)
 PARTS = "the parts it is divided into for numbers, ranges, histograms, products and scores"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectorProfile(Query[NoisyProfile]):
+class DetectorProfile(Conditional[NoisyProfile]):
     """What is ordinary in these columns, to score new records by how far they are from it.
 
     Guarantee
@@ -79,9 +81,10 @@ class DetectorProfile(Query[NoisyProfile]):
     layout : str, optional
         The cells of an earlier release (`value.layout.text`), for one that adds up with it. None:
         chosen anew.
-    delta : number
+    delta : number, optional
         The probability that the guarantee may fail. 0: pure, by Laplace noise. More: Gaussian
-        noise, which is smaller for many columns.
+        noise, which is smaller for many columns. None: at most 1e-6 and a tenth of what the budget
+        allows, or 0 where it allows none.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     """
@@ -92,39 +95,52 @@ class DetectorProfile(Query[NoisyProfile]):
     columns: tuple[str, ...]
     epsilon: ExactNumber = ExactNumber(positive)
     layout: str | None = None
-    delta: ExactNumber = ExactNumber(chance, Fraction(0))
+    delta: Number | None = None
     adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        if self.delta is not None:
+            object.__setattr__(self, "delta", chance(self.delta, "delta"))
         if self.layout is not None:
             self._given_layout()
         with told_of_epsilon(self.epsilon, PARTS):
             self.guarantee()
 
+    def within(self, accounting: str, delta: Fraction = Fraction(0)) -> Self:  # noqa: ARG002 - the delta decides
+        """Where a budget allows a delta, an open one becomes a part of it."""
+        if self.delta is not None:
+            return self
+        return replace(self, delta=min(USUAL_DELTA, delta / 10))
+
+    @property
+    def chance(self) -> Fraction:
+        """The delta: 0 while it is open."""
+        return Fraction(0) if self.delta is None else Fraction(self.delta)
+
     @cached_property
     def budget(self) -> Fraction:
         """What is divided into parts: epsilon, or for Gaussian noise the rho that it is worth."""
-        return rho_of_loss(self.epsilon, self.delta) if self.delta else self.epsilon
+        return rho_of_loss(self.epsilon, self.chance) if self.chance else self.epsilon
 
     def noise_of(self, loss: Fraction, absolute: int, squared: int) -> CountNoise:
         """The noise that loses so much, for changes whose sizes and squares add up to these."""
-        if self.delta:
+        if self.chance:
             return DiscreteGaussian.for_rho(loss, squared)
         return DiscreteLaplace.for_loss(loss, absolute)
 
     def guarantee(self) -> Guarantee:
         """Each part's loss is that of its noise; whichever are bought, they add up to the same."""
         lost = self._lost
-        if not self.delta:
+        if not self.chance:
             return Guarantee(Loss(lost), self.adjacency)
-        worth = self.epsilon if lost <= self.budget else epsilon_of_rho(lost, self.delta)
-        return Guarantee(Loss(worth, self.delta), self.adjacency)
+        worth = self.epsilon if lost <= self.budget else epsilon_of_rho(lost, self.chance)
+        return Guarantee(Loss(worth, self.chance), self.adjacency)
 
     def cost(self) -> Cost:
         loss = self.guarantee().loss
-        return Cost(loss, Zcdp(self._lost)) if self.delta else Cost.of_loss(loss)
+        return Cost(loss, Zcdp(self._lost)) if self.chance else Cost.of_loss(loss)
 
     def preview(self, domain: Domain) -> Preview:
         """Of the largest noise that counts may get: less where something else does not pay."""

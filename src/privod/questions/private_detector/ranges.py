@@ -31,14 +31,16 @@ UNIVERSE = 2.0**64
 """A range from minus to plus this, or wider, is one that nobody knows."""
 
 LOWEST, OCTAVES = -30, 94  # of the octaves that are told apart: up to 2^64
-N_OCTAVE_CELLS = 2 * OCTAVES + 1
+N_OCTAVE_CELLS = 2 * OCTAVES + 2  # both signs, nearly zero, and missing
 USUAL = (-1024.0, 1024.0)  # where a column is looked for that shows nothing at all
 SIGN_DOUBT = 0.5  # deviations of noise that records of one sign must exceed to be believed
 NEAR_ZERO = 3  # octaves that a range reaches down: zero is as near then
 OUTSIDE = 0.03  # of the records may lie outside a window ...
 OUTSIDE_TOGETHER = 0.02  # ... or outside the one of all columns
-DOUBT = 1.5  # deviations of noise that may hide more outside
+DOUBT = 0.0  # deviations of noise that may hide more outside a window of bins ...
+OCTAVE_DOUBT = 0.5  # ... or of octaves, where an end cut off is made good by zooms
 SHOWN = 1.0  # deviations past the largest noise of as many cells that a window must exceed
+MARGIN = 1.0  # bins that a range reaches past its window at both ends
 KEPT = 0.75  # of a range's length: one that is hardly shorter is not worth its cut-off ends
 FINEST = 1e-9  # of a number's size: no range is shorter
 FINEST_SIZE = 2.0**-60
@@ -57,7 +59,7 @@ def unknown(column: Column) -> bool:
 
 
 def octave_counts(places: Ints, rows: Floats) -> Ints:
-    """How many values have each sign and octave, column after column."""
+    """How many values have each sign and octave, and how many are missing, column after column."""
     counts = np.zeros((len(places), N_OCTAVE_CELLS), dtype=np.int64)
     count_octaves(rows.view(np.uint64), places, LOWEST, OCTAVES, counts)
     return counts.reshape(-1)
@@ -66,30 +68,34 @@ def octave_counts(places: Ints, rows: Floats) -> Ints:
 def found_in_octaves(noisy: Ints, records: float, deviation: float) -> Found:
     """The octaves that hold the records of each column, or of all of them together."""
     counts = noisy.reshape(-1, N_OCTAVE_CELLS).astype(np.float64)
-    n_columns = len(counts)
-    own = _sized(counts, records, deviation, OUTSIDE)
-    together = counts.sum(axis=0)[None]
-    (pooled,) = _sized(
-        together, records * n_columns, deviation * math.sqrt(n_columns), OUTSIDE_TOGETHER
-    )
+    n_columns, known = len(counts), _known(counts, records, deviation)
+    own = _sized(counts, known, deviation, OUTSIDE)
+    together, all_known = counts.sum(axis=0)[None], known.sum()[None]
+    (pooled,) = _sized(together, all_known, deviation * math.sqrt(n_columns), OUTSIDE_TOGETHER)
     return Found(
         tuple(span or pooled or USUAL for span in own), tuple(span is not None for span in own)
     )
 
 
-def _sized(counts: Floats, records: float, deviation: float, outside: float) -> list[Range | None]:
+def _known(counts: Floats, records: float, deviation: float) -> Floats:
+    """About how many records have a value; those that noise lets one tell are missing."""
+    missing = np.where(counts[:, -1] > deviation, counts[:, -1], 0.0)
+    return np.asarray(np.maximum(records - missing, 1.0))
+
+
+def _sized(counts: Floats, records: Floats, deviation: float, outside: float) -> list[Range | None]:
     """Ranges by magnitude, of both signs unless all records have one; None if nothing shows."""
-    below, above = counts[:, OCTAVES - 1 :: -1], counts[:, OCTAVES + 1 :]
+    below, above = counts[:, OCTAVES - 1 :: -1], counts[:, OCTAVES + 1 : -1]
     sizes = np.column_stack([counts[:, OCTAVES], below + above])
     found: list[Range | None] = []
-    windows = _windows(sizes, records, deviation * math.sqrt(2), outside)
-    for left, right, window in zip(below, above, windows, strict=True):
+    windows = _windows(sizes, records, deviation * math.sqrt(2), outside, OCTAVE_DOUBT)
+    for left, right, known, window in zip(below, above, records, windows, strict=True):
         if window is None:
             found.append(None)
             continue
         first, last = window  # of magnitudes: the first is all that is nearly zero
         some = slice(max(first - 1, 0), max(last - 1, 0))
-        few = outside * records + SIGN_DOUBT * deviation * math.sqrt(last - first)
+        few = outside * float(known) + SIGN_DOUBT * deviation * math.sqrt(last - first)
         no_left, no_right = (float(side[some].sum()) <= few for side in (left, right))
         high = 2.0 ** (LOWEST + last - 1)
         low = 0.0 if first == 0 or last - first >= NEAR_ZERO else 2.0 ** (LOWEST + first - 1)
@@ -108,9 +114,11 @@ def found_in_bins(before: Found, noisy: Ints, bins: int, records: float, deviati
     Of every column the bins come ascending, between what lies below and above them; last comes
     what is missing.
     """
-    counts = noisy.reshape(len(before.ranges), bins + 3)[:, :-1].astype(np.float64)
+    counts = noisy.reshape(len(before.ranges), bins + 3).astype(np.float64)
     ranges, shown = [], []
-    windows = _windows(counts, records, deviation, OUTSIDE)
+    windows = _windows(
+        counts[:, :-1], _known(counts, records, deviation), deviation, OUTSIDE, DOUBT
+    )
     for (low, high), known, window in zip(*before, windows, strict=True):
         shown.append(known or window is not None)
         if window is None:
@@ -118,7 +126,7 @@ def found_in_bins(before: Found, noisy: Ints, bins: int, records: float, deviati
             continue
         first, last = window
         width = (high - low) / bins
-        left, right = low + (first - 1.5) * width, low + (last - 0.5) * width
+        left, right = low + (first - 1 - MARGIN) * width, low + (last - 1 + MARGIN) * width
         past_an_end = first == 0 or last == bins + 2
         narrower = right - left < KEPT * (high - low)
         ranges.append(_at_least_a_hair(left, right) if narrower or past_an_end else (low, high))
@@ -140,7 +148,7 @@ def _at_least_a_hair(low: float, high: float) -> Range:
 
 
 def _windows(
-    counts: Floats, records: float, deviation: float, outside: float
+    counts: Floats, records: Floats, deviation: float, outside: float, doubt: float
 ) -> list[tuple[int, int] | None]:
     """Of each row, the fewest neighboring cells that hold all but a few; None if nothing shows."""
     n_rows, n_cells = counts.shape
@@ -153,7 +161,8 @@ def _windows(
         first = sums.argmax(axis=1)
         held = sums[np.arange(len(left)), first]
         noise = deviation * math.sqrt(size)
-        enough = records - held <= outside * records + DOUBT * noise
+        known = records[left]
+        enough = known - held <= outside * known + doubt * noise
         for at in np.flatnonzero(enough & (held >= shown * noise)):
             found[left[at]] = (int(first[at]), int(first[at]) + size)
         left = left[~enough]

@@ -35,6 +35,7 @@ from privod.query.moments import FARTHEST as FARTHEST_SCALES
 from privod.query.release_file import ArrayOf, check_counts
 from privod.query.score_counts import (
     EDGES,
+    TOLD_SHARE,
     believed_tails,
     hidden_records,
     limit,
@@ -43,6 +44,7 @@ from privod.query.score_counts import (
 from privod.query.scorer import Explanation, Scorable
 from privod.query.scores import check_fraction, filled
 from privod.questions.private_detector.components import STEPS, Components
+from privod.questions.private_detector.health import Health, health_of
 from privod.questions.private_detector.layout import Layout
 from privod.questions.private_detector.promise import Noises
 from privod.questions.private_detector.rarity import FARTHEST, OUTSIDE, Rarity
@@ -179,8 +181,12 @@ class NoisyProfile(Scorable):
             sums = apart.sum(axis=1)
             shares /= 2
             shares[:, self.layout.numeric] += apart * _ratio(distance.surprise(sums), sums) / 2
-        names = tuple(column.name for column in self.columns)
-        return Explanation(names, shares, self._sides(asked))
+        return Explanation(self.layout.columns, shares, asked, self._sides(asked))
+
+    def health(self, share: float = TOLD_SHARE) -> Health:
+        """What the release says about itself; `share` of the records a threshold is to flag."""
+        check_fraction(share)
+        return health_of(self, share)
 
     def _sides(self, asked: Floats) -> Ints:
         """Where values lie among the counts of their column: 1 high, -1 low, 0 neither.
@@ -208,7 +214,7 @@ class NoisyProfile(Scorable):
         check_fraction(share)
         if self.noise_of_scores is None:
             return float(np.quantile(self.reference_scores, 1 - share))
-        return limit(self._believed, share) * self.layout.score_unit
+        return limit(self.believed_tails, share) * self.layout.score_unit
 
     @property
     def hidden_share(self) -> float:
@@ -234,7 +240,7 @@ class NoisyProfile(Scorable):
         )
 
     @cached_property
-    def _believed(self) -> Floats:
+    def believed_tails(self) -> Floats:
         """About how many of the records lie in each bin of scores, or higher."""
         assert self.noise_of_scores is not None  # noqa: S101 - asked for with counts only
         return believed_tails(self.scored, self.noise_of_scores, self.records)

@@ -2,7 +2,7 @@
 
 A fiftieth of the budget takes the number of records. Then come the ranges: octaves of the columns
 whose range is open, and zooms of all (`ranges`). The rest goes to a histogram of every column and,
-where they are worth their noise, to sums of products of the numeric columns, half each. Last, a
+where they are worth their noise, three tenths of it to sums of products of the numeric columns. A
 tenth that was laid aside counts the records by their scores under what was released so far:
 coarsely, to find their unit, then finely. Which stages there are follows from public declarations
 and noisy sums. Proof: docs/proofs/private_detector.md.
@@ -50,10 +50,10 @@ RANGE_SHARES = (Fraction(3, 20), Fraction(3, 10), Fraction(9, 20))  # the more, 
 MOST_ZOOMS = 3
 ZOOM_BINS = 17  # odd: records about the middle of a range lie in one bin, not in two
 LONG_ZOOM_BINS = ZOOM_BINS**MOST_ZOOMS  # all zooms at once, where noise is next to nothing
-ZOOMING_PAYS = 12.0  # records to a deviation of the noise of a zoom, below which it shows nothing
+ZOOMING_PAYS = 6.0  # records to a deviation of the noise of a zoom, below which it shows nothing
 LONG_ZOOM_PAYS = 3000.0
-MOMENT_SHARE = Fraction(1, 2)  # of what is left, for products, where they pay
-MOMENTS_COST = 2.5  # noise of products grows so fast with the columns: their square, and a spectrum
+MOMENT_SHARE = Fraction(3, 10)  # of what is left, for products, where they pay
+MOMENTS_COST = 2.0  # noise of products grows so fast with the columns: their square, and a spectrum
 COARSE_SHARE = SCORE_SHARE / 4  # to find the unit of scores
 CERTAIN = 2.0  # deviations below the noisy number that there surely are records for what is bought
 

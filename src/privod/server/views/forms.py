@@ -21,6 +21,7 @@ __all__ = ["Box", "Choice", "boxes_of", "domain_from_lines", "query_from_form", 
 
 MOST_CHOICES = 300  # columns offered as boxes to tick; more are typed
 HINTS = {
+    "conditions": "One condition a line, such as: amount >= 10000, or: country in DE, FR",
     "columns": "Separate names by commas.",
     "texts": "Separate entries by commas.",
     "numbers": "Separate numbers by commas.",
@@ -114,7 +115,7 @@ def _box(
         words = parameter.choices if kind == "choice" else ("yes", "no")
         some = ("", *words) if parameter.optional else words
         return Box(**box, widget="select", choices=tuple(Choice(word, word) for word in some))
-    if kind in ("records", "json", "columns"):
+    if kind in ("records", "json", "columns", "conditions"):
         return Box(**box, widget="lines", hint=HINTS[kind])
     modes = {"whole": "numeric", "number": "decimal", "float": "decimal"}
     mode = "text" if parameter.choices else modes.get(kind, "text")

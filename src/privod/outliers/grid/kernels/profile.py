@@ -26,7 +26,7 @@ MAGNITUDE, INFINITE = np.uint64(2**63 - 1), np.uint64(0x7FF << 52)  # ... and it
 def count_octaves(
     words: NDArray[np.uint64], places: Ints, lowest: int, octaves: int, counts: Ints
 ) -> None:
-    """Add each value to the count of its sign and octave; what is not a number is left out.
+    """Add each value to the count of its sign and octave; what is not a number has the last cell.
 
     By the bits of a float. `octaves` cells for each sign, from 2^lowest on, the last without an
     end; what is nearer to zero has one cell in the middle. Cells ascend.
@@ -35,6 +35,7 @@ def count_octaves(
         for at in range(places.size):
             word = words[row, places[at]]
             if word & MAGNITUDE > INFINITE:  # not a number
+                counts[at, 2 * octaves + 1] += 1
                 continue
             exponent = int((word >> np.uint64(52)) & np.uint64(0x7FF)) - EXPONENT_BIAS
             step: int = min(max(exponent - lowest + 1, 0), octaves)
