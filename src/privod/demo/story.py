@@ -192,9 +192,9 @@ def _person(curator: Curator) -> Chapter:
     """In which group one person is unusual, under the narrower guarantee that this needs."""
     query = OutlierContext.examples(HOSPITAL)[0]
     curator.open_budget(DATASET, AdmittedContexts(), Loss(1), confirmed=True)
-    admitted = AdmitPerson(
-        DATASET, query.guarantee().adjacency, "the demo's person", isolating=True
-    )
+    person = query.guarantee().adjacency
+    assert isinstance(person, SameContexts)  # noqa: S101 - told to the type checker
+    admitted = AdmitPerson(DATASET, person, "the demo's person", isolating=True)
     curator.do(admitted, confirmed=True)
     release = curator.ask(query, DATASET).release
     return Chapter(
