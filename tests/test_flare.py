@@ -128,10 +128,10 @@ def test_a_flare_job_gives_sites_their_own_outliers_and_one_detector_of_all(
             heading, *found = result.read_text().split()
             assert heading == "row,together,alone"
             assert any(line.startswith(f"{number + 1},1,") for line in found)
-        (value,) = (tmp_path / f"{name}-results").glob("*-detector.json")
-        released.append(json.loads(value.read_text()))
+        (value,) = (tmp_path / f"{name}-results").glob("*.privod")
+        released.append(NoisyProfile.load(value))
     assert released[0] == released[1] == released[2]
-    assert abs(NoisyProfile.from_json(released[0]).records - 1200) < 60
+    assert abs(released[0].records - 1200) < 60
 
 
 def test_a_site_that_approved_nothing_ends_the_run_for_all(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric
-from privod.errors import ProtocolAborted
+from privod.errors import ProtocolAborted, Unavailable
 from privod.joint.detector.question import JointDetector
 from privod.joint.pki import make_identities
 from privod.joint.published.secure_sum import add_up, contribute
@@ -154,6 +154,12 @@ def test_a_party_with_another_question_is_named_everywhere(
         futures: list[Future[object]] = [pool.submit(host, aggregator.meeting, hosting)]
         futures += [pool.submit(party, name) for name in NAMES]
         assert all("'c' has other parameters" in reason for reason in reasons(futures))
+
+
+def test_a_port_that_somebody_listens_on_is_refused(hub: tuple[GrpcAggregator, Roster]) -> None:
+    _, roster = hub
+    with pytest.raises(Unavailable, match="Is the port taken"):
+        GrpcAggregator(roster, IDENTITIES["hub"])
 
 
 def test_no_aggregator_is_an_error_in_time() -> None:

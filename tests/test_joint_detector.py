@@ -111,7 +111,8 @@ def test_what_a_party_finds_alone_comes_first_and_its_release_scores_and_is_draw
     assert svg(answer.draw())
     answer.write(tmp_path, "run", [f"n{row}" for row in range(300)])
     assert (tmp_path / "run.csv").read_text().startswith("row,id,together,alone\n1,n0,1,1\n")
-    assert NoisyProfile.from_json(json.loads((tmp_path / "run-detector.json").read_text())) == again
+    assert NoisyProfile.load(tmp_path / "run.privod") == again
+    assert (tmp_path / "run.privod").stat().st_mode & 0o077 == 0
 
 
 def test_a_computing_party_may_hold_no_records(tables: dict[str, Table | None]) -> None:
@@ -222,6 +223,25 @@ def test_sums_that_no_records_have_end_the_run(
     monkeypatch.setattr(sums, "_shared", poisoned)
     with pytest.raises(ProtocolAborted, match="impossibly large"):
         rehearse(NOISY, tables)
+
+
+def test_counts_that_do_not_fit_the_number_of_records_are_told(
+    tables: dict[str, Table | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = rehearse(NOISY, tables).answers["ahus"]
+    assert honest.columns_in_doubt() == []
+    plain = sums._shared
+
+    def poisoned(own: Any, computing: Any, name: str) -> Any:
+        false = own.copy()
+        if name == "dale" and len(own) > 100:  # the histograms of all columns
+            false[:3] += 5000
+        return plain(false, computing, name)
+
+    monkeypatch.setattr(sums, "_shared", poisoned)
+    answer = rehearse(NOISY, tables).answers["ahus"]
+    assert answer.columns_in_doubt() == ["u"]
+    assert "Do not rely on u" in " ".join(answer.sentences())
 
 
 def test_a_run_is_charged_before_the_first_share_leaves_and_by_a_refusal_not_at_all(

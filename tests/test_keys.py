@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
+from privod.joint.pki import make_identities, write_pki
 from privod.joint.published.secure_sum import add_up, contribute
 from privod.joint.roster import Identity, Member, Roster
 from privod.joint.session import agree, host_agreement
@@ -180,3 +181,18 @@ def test_another_kind_of_key_is_refused_with_the_kinds_that_are_not() -> None:
         Identity("a", text_of(chain), plain(key)).sign(b"words")
     with pytest.raises(InvalidData, match="elliptic curve, RSA or Ed25519"):
         Member("a", text_of(chain)).verify(b"words", b"")
+
+
+def test_a_key_of_another_certificate_and_a_stranger_are_named_before_any_connection(
+    tmp_path: Path,
+) -> None:
+    write_pki(tmp_path, NAMES, "hub", "127.0.0.1:1")
+    roster = Roster.load(tmp_path / "roster.json")
+    own, other = tmp_path / NAMES[0], tmp_path / NAMES[1]
+    with pytest.raises(InvalidData, match="does not belong to the certificate"):
+        Identity.load(own / "certificate.pem", other / "key.pem")
+    mine = Identity.load(own / "certificate.pem", own / "key.pem")
+    mine.check_on(roster)
+    strangers, _ = make_identities(NAMES, "hub", "127.0.0.1:1")
+    with pytest.raises(InvalidData, match="does not have 'a' with this certificate"):
+        mine.check_on(strangers)

@@ -53,6 +53,7 @@ class Site:
     """A folder with everybody's files, and the processes that were started from it."""
 
     folder: Path
+    pki: str = "pki"
     running: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def party(self, name: str, question: dict[str, Any] = QUESTION) -> subprocess.Popen[str]:
@@ -89,9 +90,9 @@ class Site:
         asked = self.folder / f"{name}-question.json"
         asked.write_text(json.dumps(question))
         arguments = [
-            *("--roster", str(self.folder / "pki" / "roster.json")),
-            *("--certificate", str(self.folder / "pki" / name / "certificate.pem")),
-            *("--key", str(self.folder / "pki" / name / "key.pem")),
+            *("--roster", str(self.folder / self.pki / "roster.json")),
+            *("--certificate", str(self.folder / self.pki / name / "certificate.pem")),
+            *("--key", str(self.folder / self.pki / name / "key.pem")),
             *("--question", str(asked), "--domain", str(self.folder / "domain.json")),
         ]
         process = subprocess.Popen(
@@ -112,10 +113,11 @@ def site(tmp_path: Path) -> Iterator[Site]:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     write_pki(tmp_path / "pki", NAMES, "hub", address)
+    write_pki(tmp_path / "pki-of-four", [*NAMES, "dale"], "hub", address, NAMES)
     columns = [{"name": name, "low": -50, "high": 50, "fill": 0} for name in COLUMNS]
     (tmp_path / "domain.json").write_text(json.dumps({"columns": columns}))
     generator = np.random.default_rng(7)
-    for number, name in enumerate(NAMES):
+    for number, name in enumerate([*NAMES, "dale"]):
         rows = 0.3 * generator.normal(size=(400, 3))
         rows[number] = STRANGER - 60 * (number == 1) + 8 * (number == 2)
         np.savetxt(
@@ -203,7 +205,17 @@ def test_a_waiting_party_makes_the_approved_runs_and_no_more(site: Site) -> None
     assert "The 4 transcripts are about one run and agree" in shown.stdout
 
 
-def test_a_party_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> None:
+def all_well(site: Site, names: list[str]) -> None:
+    """A whole run, from the start."""
+    aggregator = site.aggregator()
+    for process in [*(site.party(name) for name in names), aggregator]:
+        code, _, log = outcome(process)
+        assert code == 0, log
+
+
+def test_a_computing_party_killed_in_the_middle_ends_the_run_and_the_next_one_is_well(
+    site: Site,
+) -> None:
     aggregator = site.aggregator(LONG)
     ahus, bern, cork = (site.party(name, LONG) for name in NAMES)
     wait_for(bern, "bin counts: done")
@@ -213,9 +225,12 @@ def test_a_party_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> Non
         assert code == 2
         assert out == ""
         assert "'bern' was lost during" in log
+    all_well(site, NAMES)
 
 
-def test_an_aggregator_killed_in_the_middle_ends_the_run_everywhere(site: Site) -> None:
+def test_an_aggregator_killed_in_the_middle_ends_the_run_and_the_next_one_is_well(
+    site: Site,
+) -> None:
     aggregator = site.aggregator(LONG)
     parties = [site.party(name, LONG) for name in NAMES]
     wait_for(parties[0], "bin counts: done")
@@ -224,3 +239,24 @@ def test_an_aggregator_killed_in_the_middle_ends_the_run_everywhere(site: Site) 
         code, out, log = outcome(process)
         assert (code, out) == (2, "")
         assert "The aggregator was lost" in log
+    all_well(site, NAMES)
+
+
+def test_a_killed_holder_is_left_out_and_a_party_without_rows_says_so_to_all(site: Site) -> None:
+    site.pki = "pki-of-four"
+    aggregator = site.aggregator()
+    parties = [site.party(name) for name in NAMES]
+    dale = site.party("dale")
+    wait_for(dale, "greeting: done")
+    dale.send_signal(signal.SIGKILL)
+    for process in [*parties, aggregator]:
+        code, _, log = outcome(process)
+        assert code == 0, log
+    site.pki = "pki"
+    (site.folder / "bern.csv").unlink()
+    again = [site.aggregator(), *(site.party(name) for name in NAMES)]
+    for process in again:
+        code, out, log = outcome(process)
+        assert (code, out) == (2, "")
+        assert "its own rows cannot be read" in log or "bern.csv" in log
+    assert "bern.csv" not in log  # of cork, which learns no name of a file

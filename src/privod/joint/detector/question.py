@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -51,6 +52,7 @@ __all__ = ["JointDetector", "JointProfile"]
 
 Ints = NDArray[np.int64]
 
+DOUBT = 6.0  # deviations that noise does not explain: once in 10^8 columns
 ALONE_EPSILON = 10**4  # of noise that rounds to none: what stays at home needs none
 
 
@@ -138,13 +140,20 @@ class JointDetector(JointQuestion):
         )
         return Secrecy("three computing parties", learns, 1, noisy=True)
 
+    def warning(self) -> str:
+        """What to know before approving, besides who learns what."""
+        return (
+            "A holder that is lost is left out from then on. A computing party that is lost ends"
+            " the run; a restart draws fresh noise, is a new release and is charged again. A"
+            " dishonest holder can spoil the detector by false sums."
+        )
+
     def expectation(self, records: int | None, n_parties: int, domain: Domain | None) -> list[str]:
         told = [
             "Together: one release of the detector over the records of all parties, with the noise"
             f" of one release, not of {n_parties}. It varies 1.5 times as much as a curator's,"
             " because three shares are drawn and two are counted on.",
-            "A holder that is lost is left out from then on. A computing party that is lost ends"
-            " the run; a restart draws fresh noise and is charged again.",
+            self.warning(),
         ]
         if domain is not None:
             self.check(domain)
@@ -271,7 +280,25 @@ class JointProfile(JointResult):
         if self.rows is not None and self.alone is not None:
             told.append(compared(self.alone, self.rows, self.own_records))
         told += [self.question.of.sentence(self.value), self._about_holders()]
+        if self.columns_in_doubt():
+            names = ", ".join(self.columns_in_doubt())
+            told.append(
+                f"Do not rely on {names}: its counts do not add up to the number of records. A"
+                " holder sent false sums, or was lost in between."
+            )
         return [*told, promise_at_party(self.question.table_guarantee(), self.person)]
+
+    def columns_in_doubt(self) -> list[str]:
+        """Columns whose counts add up to another number of records than noise explains."""
+        value, starts = self.value, self.value.layout.starts
+        found = []
+        for name, start, end in zip(value.columns, starts, starts[1:], strict=False):
+            varies = (end - start) * value.noise_of_counts.deviation**2
+            varies += value.noise_of_total.deviation**2
+            apart = abs(int(value.counts[start:end].sum()) - value.total)
+            if apart > DOUBT * math.sqrt(varies) + 1:
+                found.append(name)
+        return found
 
     def _about_holders(self) -> str:
         first = next(iter(self.holders.values()))
@@ -303,8 +330,8 @@ class JointProfile(JointResult):
 
     def write(self, folder: Path, stem: str, ids: Sequence[str] | None) -> None:
         """Write the release, and a CSV of the own rows that are flagged, together or alone."""
-        with private_file(folder / f"{stem}-detector.json") as file:
-            file.write(json.dumps(self.value.to_json()) + "\n")
+        with private_file(folder / f"{stem}.privod"):
+            self.value.save(folder / f"{stem}.privod")
         if self.rows is not None and self.alone is not None:
             write_outliers(folder / f"{stem}.csv", self.rows, self.alone, ids, self.own_records)
 
