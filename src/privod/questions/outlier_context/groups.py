@@ -327,7 +327,7 @@ class OutlierGroups(Query[tuple[PersonGroups, ...]]):
         for row in rows:
             if not isinstance(row, list | tuple) or len(row) != width:
                 raise InvalidParameter("persons", f"must have {width} values each", row, way_out)
-            if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in row):
+            if any(not isinstance(one, str | int | float) for one in row):
                 raise InvalidParameter("persons", "must hold texts and numbers", row, way_out)
             numbers = (
                 finite_number(one, "persons") if isinstance(one, float) else one for one in row[:-1]

@@ -220,7 +220,7 @@ def _rows(rows: Any) -> tuple[tuple[Any, ...], ...]:
     if not isinstance(rows, list | tuple) or not all(
         isinstance(row, list | tuple)
         and len(row) >= 2
-        and all(isinstance(item, str | int) and not isinstance(item, bool) for item in row)
+        and all(isinstance(item, str | int) for item in row)
         for row in rows
     ):
         raise InvalidParameter("rows", "must each be a column and values of it", rows, way_out)
