@@ -185,9 +185,9 @@ def race(rows: Table, one: Person, n_sample: int) -> None:
 
 def asked(one: Person, sampler: str, visits: int = 100) -> OutlierContext:
     return OutlierContext(
-        record=tuple(one.attributes.items()),
+        group_columns=tuple(one.attributes),
+        persons=((*one.attributes.values(), one.value),),
         column="salary",
-        value=one.value,
         epsilon="0.2",
         sampler=sampler,  # type: ignore[arg-type]
         max_visits=visits,

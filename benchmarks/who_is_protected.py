@@ -51,9 +51,9 @@ def main() -> None:
         one = asked(rows, share, kind, attributes)
         for detector in DETECTORS:
             query = OutlierContext(
-                record=tuple(sorted(one.attributes.items())),
+                group_columns=tuple(one.attributes),
+                persons=((*one.attributes.values(), one.value),),
                 column="salary",
-                value=one.value,
                 epsilon=1,
                 detector=detector,
             )

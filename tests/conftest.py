@@ -77,7 +77,7 @@ SLOW = {
     "test_outlier_count",
     "test_outlier_count_audit",
     "test_outlier_count_public_size",
-    "test_outlier_groups",
+    "test_outlier_context_groups",
     "test_outlier_radius",
     "test_party_processes",
     "test_pictures_bounds",

@@ -62,9 +62,9 @@ def copies(of: float, epsilon: Any = "0.1") -> RareCounts:
 
 def person(value: float, detector: str = "grubbs") -> OutlierContext:
     return OutlierContext(
-        record=(("job", "CEO"),),
+        group_columns=("job",),
+        persons=(("CEO", value),),
         column="age",
-        value=value,
         epsilon="0.1",
         detector=detector,
     )

@@ -152,7 +152,7 @@ def test_errors_come_back_as_the_exceptions_they_were(analyst: Client) -> None:
     with pytest.raises(InvalidParameter) as wrong:
         analyst.ask(Histogram(columns=("height",), epsilon=1), of="patients")
     assert wrong.value.parameter == "columns"
-    assert "must be columns of the data, got 'height'" in str(wrong.value)
+    assert "columns must be declared, got 'height'" in str(wrong.value)
     with pytest.raises(NotAllowed, match="owner"):
         analyst.open_budget("patients", AddRemove(), Loss(1))
 

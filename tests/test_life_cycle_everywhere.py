@@ -45,7 +45,9 @@ from privod.server.authentication import create_token, token_hash
 from tests.running_server import DOMAIN, ROWS, Running, running
 
 CROWD = InCrowd(0.0, ("age",), 5)
-PERSON = OutlierContext(record=(("sex", "female"),), column="age", value=99.0, epsilon="0.1")
+PERSON = OutlierContext(
+    group_columns=("sex",), persons=(("female", 99.0),), column="age", epsilon="0.1"
+)
 
 
 def histogram(bins: int, epsilon: str = "0.1", **others: Any) -> Histogram:

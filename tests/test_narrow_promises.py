@@ -33,7 +33,6 @@ from privod.privacy import (
 )
 from privod.query.query import canonical_json
 from privod.questions.anomaly_labels.query import AnomalyLabels
-from privod.questions.outlier_context.groups import OutlierGroups
 from privod.questions.outlier_context.query import OutlierContext
 from privod.questions.rare_counts.query import RareCounts
 from tests.test_allowances import CROWD, DOMAIN, ROWS, adjacency_of, copies, people, person
@@ -202,9 +201,9 @@ def test_an_invented_person_beside_a_target_tells_of_it_and_the_owner_sees_that(
     Such a detector is refused unless the owner insists (test_allowances), and the report says so.
     """
     query = OutlierContext(
-        record=(("job", "CEO"),),
+        group_columns=("job",),
+        persons=(("CEO", 61.0),),
         column="pay",
-        value=61.0,
         epsilon="1e-9",
         detector="lof(n_neighbors=1, threshold=1.5)",
     )
@@ -213,7 +212,7 @@ def test_an_invented_person_beside_a_target_tells_of_it_and_the_owner_sees_that(
         Table(SALARIES, {"job": ["CEO"] * len(pay), "pay": pay}) for pay in (others, [*others, 60])
     ]
     without, with_target = (
-        {query.answer(table, secure()).value is None for _ in range(20)} for table in tables
+        {not query.answer(table, secure()).value[0].groups for _ in range(20)} for table in tables
     )
     assert (without, with_target) == ({False}, {True})
     found = who_is_protected(tables[1], [adjacency_of(query)], sample=1000)
@@ -223,7 +222,7 @@ def test_an_invented_person_beside_a_target_tells_of_it_and_the_owner_sees_that(
 def test_several_persons_and_cut_numbers_are_looked_at_together() -> None:
     table = salaries()
     alone = [
-        OutlierGroups(persons=(("CEO", value),), group_columns=("job",), column="pay", epsilon=1)
+        OutlierContext(persons=(("CEO", value),), group_columns=("job",), column="pay", epsilon=1)
         for value in (30.0, 34.0)
     ]
     both = replace(alone[0], persons=(("CEO", 30.0), ("CEO", 34.0)))
@@ -236,7 +235,7 @@ def test_several_persons_and_cut_numbers_are_looked_at_together() -> None:
     names = np.array(["CEO", "Lawyer"])[table.codes(("job",))[:, 0]]
     pay = table.numbers(("pay",))[:, 0]
     rows = Table(cut, {"job": names, "pay": pay, "age": np.arange(40.0)})
-    aged = OutlierGroups(
+    aged = OutlierContext(
         persons=((30.0, 30.0),),
         group_columns=("age",),
         column="pay",
@@ -248,7 +247,7 @@ def test_several_persons_and_cut_numbers_are_looked_at_together() -> None:
     assert (found.examined, found.alike) == (40, 15)
 
 
-def context_of(query: OutlierGroups) -> SameContexts:
+def context_of(query: OutlierContext) -> SameContexts:
     found = query.guarantee().adjacency
     assert isinstance(found, SameContexts)
     return found

@@ -26,13 +26,14 @@ from privod.pictures import svg
 from privod.privacy import AddRemove, AdmittedContexts, Loss, SameContexts
 from privod.progress import listening
 from privod.questions.outlier_context.picture import draw, draw_for_owner
-from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.query import OutlierContext, PersonGroups
 from privod.questions.outlier_context.search import (
     Sampler,
     choose_by_number,
     public_order,
 )
 from privod.questions.outlier_context.utility import context_utility, plug_in_utility
+from tests.one_person import about, asked, group_in, record_of
 from tests.reference import context_search as exact
 from tests.reference.mechanisms import Counted
 
@@ -54,7 +55,7 @@ ROWS: list[tuple[str, str, float]] = [
     ("CEO", "Montreal", 95),
     ("CEO", "Ottawa", 90),  # the record
 ]
-ASK = OutlierContext(
+ASK = about(
     record=(("job", "CEO"), ("city", "Ottawa")),
     column="salary",
     value=90,
@@ -81,11 +82,12 @@ class Small:
 
     @classmethod
     def of(cls, query: OutlierContext, table: Table) -> Small:
-        space = ContextSpace.around(table.domain, dict(query.record))
+        space = query.space(table.domain, query.persons[0])
         start = query._start(space)
         overlap = space.context(start) if query.utility == "overlap" else None
         rule = detector(query.detector)
-        view = matching.look_from(table, space, query.column, query.value, rule, overlap)
+        value = float(query.persons[0][-1])
+        view = matching.look_from(table, space, query.column, value, rule, overlap)
         every = [space.numbered(number) for number in range(space.n_contexts)]
         judged = view.judge(every)
         worth = dict(zip(every, judged.utilities.tolist(), strict=True))
@@ -148,8 +150,8 @@ def test_answers_follow_the_exact_law(sampler: Any) -> None:
     table = table_of(ROWS)
     law = Small.of(query, table).law(query)
     source, runs = seeded(7), 250 if sampler == "uniform" else 1000
-    space = ContextSpace.around(DOMAIN, dict(query.record))
-    answers = [query.answer(table, source).value for _ in range(runs)]
+    space = ContextSpace.around(DOMAIN, dict(record_of(query)))
+    answers = [group_in(query.answer(table, source)) for _ in range(runs)]
     counts = Counter(space.choices(answer) for answer in answers if answer is not None)
     assert sum(counts.values()) == runs
     assert set(counts) <= set(law)
@@ -163,7 +165,7 @@ def test_where_nothing_matches_the_answer_says_so(sampler: Any) -> None:
     table = table_of(ROWS)
     assert not Small.of(query, table).matching
     release = query.answer(table, seeded(8))
-    assert release.value is None
+    assert group_in(release) is None
     assert "in no group looked at" in release.sentence()
 
 
@@ -198,7 +200,7 @@ def test_the_work_is_the_same_whether_something_is_found_or_not(
             patch.setattr(matching.RecordView, "judge_packed", judge)
             patch.setattr(ExponentialMechanism, "choose_group", choose)
             query = replace(ASK, sampler=sampler, max_visits=2)
-            found = query.answer(table_of(rows), seeded(1)).value is not None
+            found = group_in(query.answer(table_of(rows), seeded(1))) is not None
         direct = (len(scans), len(choices)) if sampler == "direct" else (len(scans), 0)
         work.append((found, (*direct, sum(judged))))
     assert len({found for found, _ in work}) == 2  # something is found in some, nothing in others
@@ -210,9 +212,9 @@ def test_a_search_that_finds_no_start_names_no_group(sampler: Any) -> None:
     """With 2^27 contexts it released a group in which the person is ordinary, five of five."""
     wide = Domain((Categorical("tag", tuple(range(28))), Numeric("salary", 0, 100)))
     rows = {"tag": [place % 28 for place in range(200)], "salary": [50.0] * 200}
-    query = replace(ASK, record=(("tag", 3),), value=50, sampler=sampler, start=())
+    query = asked(ASK, record=(("tag", 3),), value=50, sampler=sampler, start=())
     release = query.answer(Table(wide, rows), seeded(1))
-    assert release.value is None
+    assert group_in(release) is None
     assert "stands out by salary in this group" not in release.sentence()
 
 
@@ -222,8 +224,8 @@ def test_there_is_an_example_for_any_domain_with_a_category_and_a_number() -> No
         for example in OutlierContext.examples(wide):
             example.check(wide)
             table = Table(wide, {"tag": [0], "salary": [1.0]})
-            assert example.answer(table, seeded(0)).value is None
-        assert len(OutlierContext.examples(wide)) == 2
+            assert not example.answer(table, seeded(0)).value[0].groups
+        assert len(OutlierContext.examples(wide)) in (2, 3)
     assert OutlierContext.examples(Domain((Numeric("salary", 0, 100),))) == ()
     assert OutlierContext.examples(Domain((Categorical("job", ("CEO",)),))) == ()
 
@@ -248,7 +250,7 @@ def test_a_utility_of_your_own_decides(sampler: Any) -> None:
     name = f"few-values-{sampler}"
     plug_in_utility(name, lambda context, _: -50 * context.bits.count("1"), sensitivity=50)
     query = replace(ASK, utility=name, epsilon=10**4, sampler=sampler, max_visits=30)
-    answer = query.answer(table_of(ROWS), seeded(1)).value
+    answer = group_in(query.answer(table_of(ROWS), seeded(1)))
     matches = Small.of(query, table_of(ROWS))
     fewest = min(matches.space.context(one).bits.count("1") for one in matches.matching)
     assert answer is not None
@@ -259,7 +261,7 @@ def test_a_utility_of_your_own_decides(sampler: Any) -> None:
 def test_the_answer_matches_and_with_much_budget_is_the_largest(sampler: Any) -> None:
     query = replace(ASK, sampler=sampler, epsilon=2000, max_visits=40)
     table = table_of(ROWS)
-    answer = query.answer(table, seeded(2)).value
+    answer = group_in(query.answer(table, seeded(2)))
     small = Small.of(query, table)
     assert answer is not None
     best = max(small.worth[one] for one in small.matching)
@@ -269,17 +271,17 @@ def test_the_answer_matches_and_with_much_budget_is_the_largest(sampler: Any) ->
 def test_a_plugged_in_detector_answers() -> None:
     plug_in("top-test", lambda everyone, value: value >= np.sort(everyone)[-2:].min())
     query = replace(ASK, detector="top-test")
-    assert query.answer(table_of(ROWS), seeded(1)).value is not None
+    assert group_in(query.answer(table_of(ROWS), seeded(1))) is not None
     assert "top-test" in str(query.to_json())
     over = replace(query, detector="top-test", sampler="bfs")
-    assert over.answer(table_of(ROWS), seeded(1)).value is not None
+    assert group_in(over.answer(table_of(ROWS), seeded(1))) is not None
 
 
 def test_whether_the_record_is_among_the_rows_changes_nothing() -> None:
     with_it, without = table_of(ROWS), table_of(ROWS[:-1])
     for sampler in SAMPLERS:
         query = replace(ASK, sampler=sampler)
-        values = [query.answer(table, seeded(5)).value for table in (with_it, without)]
+        values = [group_in(query.answer(table, seeded(5))) for table in (with_it, without)]
         assert values[0] == values[1]
 
 
@@ -312,7 +314,7 @@ def test_the_curator_says_none_and_whom_that_does_not_protect(tmp_path: Path) ->
         curator.open_budget("pay", AdmittedContexts(), Loss(1), confirmed=True)
         curator.do(AdmitPerson("pay", person, "a list made beforehand"), confirmed=True)
         assert "whatever epsilon is" in curator.price(query, of="pay").not_protected
-        assert curator.ask(query, of="pay").release.value is None
+        assert group_in(curator.ask(query, of="pay").release) is None
         spent = {state.adjacency: state.spent for state in curator.budget("pay")}
         assert spent == {AddRemove(): Loss(0), AdmittedContexts(): Loss(1)}
 
@@ -320,12 +322,12 @@ def test_the_curator_says_none_and_whom_that_does_not_protect(tmp_path: Path) ->
 def test_the_adjacency_names_detector_column_and_record() -> None:
     adjacency = ASK.guarantee().adjacency
     assert isinstance(adjacency, SameContexts)
-    turned = replace(ASK, record=tuple(reversed(ASK.record)))
+    turned = asked(ASK, record=tuple(reversed(record_of(ASK))))
     assert turned.guarantee().adjacency == adjacency
     for other in (
         replace(ASK, detector="grubbs"),
-        replace(ASK, value=91),
-        replace(ASK, record=(("job", "CEO"),)),
+        asked(ASK, value=91),
+        asked(ASK, record=(("job", "CEO"),)),
     ):
         assert other.guarantee().adjacency != adjacency
         with pytest.raises(NoPromise):
@@ -355,12 +357,11 @@ def test_the_sentence_promises_no_more_than_is_known() -> None:
         (("job", ("CEO", "Lawyer")), ("city", ("Montreal", "Ottawa", "Toronto"))),
         {"job": ("CEO",)},
     )
-    assert "job in {CEO}" in ASK.sentence(context)
-    assert ASK.sentence(context) == (
+    assert ASK.sentence((PersonGroups((context,)),)) == (
         "A person with job CEO, city Ottawa and salary 90 stands out by salary in this group:"
         " job in {CEO}."
     )
-    assert "in no group" in ASK.sentence(None)
+    assert "in no group" in ASK.sentence((PersonGroups(()),))
 
 
 def test_pictures_for_everyone_and_for_the_owner() -> None:

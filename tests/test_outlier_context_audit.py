@@ -58,7 +58,7 @@ def test_a_choice_that_pays_a_third_is_caught_by_the_game_and_exactly() -> None:
 
 
 def test_the_audits_tables_have_the_same_matching_contexts() -> None:
-    for game in games():
+    for game in games()[:3]:
         assert isinstance(game.query, OutlierContext)
         left, right = (Small.of(game.query, table) for table in (game.left, game.right))
         assert left.matching == right.matching

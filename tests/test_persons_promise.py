@@ -19,7 +19,7 @@ from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, in_parallel
 from privod.query.catalog import kind_of, release_from_json
 from privod.query.scorer import Scorable
 from privod.questions.histogram.query import Histogram
-from privod.wire.reading import read_answer, read_guarantee
+from privod.wire.reading import read, read_answer
 
 DOMAIN = Domain(
     (Numeric("age", 0, 120), Numeric("weight", 0, 200)), person="who", max_rows_per_person=3
@@ -64,25 +64,8 @@ def test_wherever_a_release_is_shown_it_says_what_a_person_loses(curator: Curato
     for told in (*everywhere(answer), *everywhere(again)):
         assert PER_RECORD in told
         assert PER_PERSON in told
-    assert wire.Price.of(curator.price(COUNT, "visits"), COUNT, DOMAIN).guarantee.sentence.endswith(
-        "3.321 times as likely)."
-    )
-    curator.verify()
-
-
-def test_a_release_from_before_persons_were_said_says_them_too(
-    curator: Curator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def as_earlier(self: Guarantee) -> dict[str, Any]:
-        return {"loss": self.loss.to_json(), "adjacency": self.adjacency.to_json()}
-
-    with monkeypatch.context() as earlier:
-        earlier.setattr(Guarantee, "to_json", as_earlier)
-        curator.ask(COUNT, "visits")
-    stored = curator.ask(COUNT, "visits")
-    assert stored.stored
-    assert all(PER_PERSON in told for told in everywhere(stored))
-    assert PER_PERSON in curator.releases("visits")[0].guarantee.sentence()
+    priced = wire.Price.about(curator.price(COUNT, "visits"), COUNT, DOMAIN)
+    assert priced.guarantee.sentence.endswith("3.321 times as likely).")
     curator.verify()
 
 
@@ -115,7 +98,7 @@ def test_one_row_of_a_person_is_written_as_it_always_was() -> None:
     assert "person" not in plain.sentence()
     several = plain.of_persons(3)
     assert Guarantee.from_json(several.to_json()) == several != plain
-    assert read_guarantee(wire.Guarantee.of(several)) == several
+    assert read(Guarantee, wire.Guarantee.of(several)) == several
     for rows in (0, True, 1.5, "3"):
         with pytest.raises(InvalidParameter, match="rows_per_person"):
             Guarantee.from_json(plain.to_json() | {"rows_per_person": rows})

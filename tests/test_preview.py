@@ -21,7 +21,6 @@ from privod.data import Domain, Numeric, Table
 from privod.data.examples import HOSPITAL, hospital
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
-from privod.outliers.contexts.contexts import ContextSpace
 from privod.privacy import AddRemove, Loss, decimal_text
 from privod.query.catalog import QUERIES
 from privod.query.preview import (
@@ -146,8 +145,8 @@ def test_every_margin_that_numbers_can_be_held_against_is_tried_or_named() -> No
 def test_a_group_chosen_falls_short_of_the_best_by_no_more_than_stated(sampler: Any) -> None:
     """At worst all candidates but one fall short by just more than the margin."""
     choosing = GroupChoice("grubbs", POPULATION, sampler, 30, Fraction(1, 2))
-    (query,) = (one for one in OutlierContext.examples(HOSPITAL) if one.utility == "population")
-    space = ContextSpace.around(HOSPITAL, dict(query.record))
+    query = OutlierContext.examples(HOSPITAL)[0]
+    space = query.space(HOSPITAL, query.persons[0])
     margin = choosing.preview(space).margin
     assert margin is not None
     n_candidates = space.n_contexts if sampler == "direct" else 30
@@ -338,8 +337,8 @@ def test_no_number_of_records_in_a_cell_makes_its_kept_count_less_certain(record
 
 
 def test_of_several_groups_each_is_compared_with_those_not_told_before_it() -> None:
-    (query,) = (one for one in OutlierContext.examples(HOSPITAL) if one.utility == "population")
-    space = ContextSpace.around(HOSPITAL, dict(query.record))
+    query = OutlierContext.examples(HOSPITAL)[0]
+    space = query.space(HOSPITAL, query.persons[0])
     one = GroupChoice("grubbs", POPULATION, "direct", 30, Fraction(1, 2))
     assert "told before" not in one.preview(space).sentence()
     assert (

@@ -50,7 +50,26 @@ def same(value: Any) -> Any:
     return value
 
 
+def one_group(asked: Asked) -> Asked:
+    """outlier-context as it was: one person, one group."""
+    record, value = asked.pop("record"), asked.pop("value")
+    columns, own = zip(*record, strict=True)
+    return {**asked, "group_columns": list(columns), "persons": [[*own, value]]}
+
+
+def first_group(value: Any) -> Any:
+    (found,) = value
+    return found["groups"][0] if found["groups"] else None
+
+
+def groups(asked: Asked) -> Asked:
+    """outlier-groups."""
+    return {**asked, "name": "outlier-context-1"}
+
+
 NOW: dict[str, tuple[Callable[[Asked], Asked], Callable[[Any], Any]]] = {
+    "outlier-context-1": (one_group, first_group),
+    "outlier-groups-1": (groups, same),
     "lookahead-count-1": (copies, one_count),
     "rare-combinations-1": (combinations, same),
 }

@@ -198,7 +198,7 @@ def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
         ({"columns": "age", "epsilon": "0"}, "epsilon must be greater than 0"),
         ({"columns": "age", "epsilon": "1", "bins": "many"}, "bins must be a whole number"),
         ({"epsilon": "1"}, "columns must be given"),
-        ({"columns": "height", "epsilon": "1"}, "must be columns of the data"),
+        ({"columns": "height", "epsilon": "1"}, "columns must be declared"),
         ({"columns": "age", "epsilon": "9999"}, "9999"),
     ],
 )

@@ -93,9 +93,9 @@ def test_it_registers_from_every_source_in_one_command_after_a_draft(tmp_path: P
         options = ["--domain", str(domain), "--at", curator, "--most-records", "1000", "--json"]
         made = run.invoke(app, ["register", name, *source, *more, *options])
         assert made.exit_code == 0, (name, made.output, made.exception)
-    domain = Domain.from_json(json.loads((tmp_path / "parquet.json").read_text()))
+    declared = Domain.from_json(json.loads((tmp_path / "parquet.json").read_text()))
     here = Curator.open(curator)
-    here.register("pandas", frame(), domain, most_records=1000)
+    here.register("pandas", frame(), declared, most_records=1000)
     counts = {}
     for name in ("csv", "parquet", "duckdb", "pandas"):
         assert here.report(name).kept == N

@@ -38,7 +38,11 @@ from privod.ledger.acting import ID_LENGTH
 from privod.mechanisms import secure
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Replace, SameContexts
 from privod.query.catalog import QUERIES
+from privod.query.parameters import Parameter
+from privod.query.preview import Preview
+from privod.query.query import Release
 from privod.questions.histogram.query import Histogram
+from privod.server.app import API
 from privod.server.failures import STATUS, UnknownToken
 from privod.wire import nouns, problems, reading, requests
 from privod.wire.acts import body_of, sent
@@ -150,19 +154,19 @@ def through_json(noun: Any) -> Any:
 
 @given(losses)
 def test_a_loss_comes_back_exactly(loss: Loss) -> None:
-    assert reading.read_loss(through_json(wire.Loss.of(loss))) == loss
+    assert reading.read(Loss, through_json(wire.Loss.of(loss))) == loss
 
 
 @given(guarantees)
 def test_a_guarantee_comes_back_exactly(guarantee: Guarantee) -> None:
     noun = wire.Guarantee.of(guarantee)
     assert through_json(noun) == noun
-    assert reading.read_guarantee(through_json(noun)) == guarantee
+    assert reading.read(Guarantee, through_json(noun)) == guarantee
 
 
 @given(datasets)
 def test_a_data_set_comes_back(dataset: DataSet) -> None:
-    assert reading.read_dataset(through_json(wire.DataSet.of(dataset))) == dataset
+    assert reading.read(DataSet, through_json(wire.DataSet.of(dataset))) == dataset
 
 
 @given(datasets, st.integers(0, 10**12))
@@ -184,12 +188,12 @@ def test_a_budget_comes_back_with_its_tightest_total(state: BudgetState) -> None
 
 @given(prices, queries)
 def test_a_price_comes_back(price: Price, query: Histogram) -> None:
-    assert reading.read_price(through_json(wire.Price.of(price, query, AGES))) == price
+    assert reading.read(Price, through_json(wire.Price.about(price, query, AGES))) == price
 
 
 @given(charges)
 def test_a_charge_comes_back(charge: Charge) -> None:
-    assert reading.read_charge(through_json(wire.Charge.of(charge))) == charge
+    assert reading.read(Charge, through_json(wire.Charge.of(charge))) == charge
 
 
 @given(entries)
@@ -204,12 +208,12 @@ filed = st.builds(
 
 @given(filed)
 def test_a_request_comes_back(request: Request) -> None:
-    assert reading.read_request(through_json(wire.Request.of(request))) == request
+    assert reading.read(Request, through_json(wire.Request.of(request))) == request
 
 
 @given(verifications)
 def test_a_verification_comes_back(found: Verification) -> None:
-    assert reading.read_verification(through_json(wire.Verification.of(found))) == found
+    assert reading.read(Verification, through_json(wire.Verification.of(found))) == found
 
 
 @given(tokens)
@@ -301,6 +305,66 @@ def test_every_act_is_told_as_json_and_read_back() -> None:
             body = body_of(type(act))
             sent_away = json.loads(json.dumps(sent(act, confirmed=True)))
             assert sent_away.keys() <= {field.name for field in fields(body)}
+
+
+SHOWN: dict[Any, Any] = {
+    wire.Loss: Loss,
+    wire.Charge: Charge,
+    wire.PricedCharge: PricedCharge,
+    wire.DataSet: DataSet,
+    wire.Request: Request,
+    wire.Verification: Verification,
+    wire.Guarantee: Guarantee,
+    wire.Registered: Registered,
+    wire.Budget: BudgetState,
+    wire.Preview: Preview,
+    wire.Price: Price,
+    wire.StoredAnswer: Release,
+    wire.Answer: Answer,
+    wire.Entry: Entry,
+    wire.Parameter: Parameter,
+    wire.Token: Token,
+}
+"""What each noun shows."""
+
+RENAMED = {"of": "dataset", "dataset": "name"}
+
+
+def test_a_noun_shows_every_field_of_its_value_or_says_that_it_withholds_it() -> None:
+    kinds = {kind for kind in vars(nouns).values() if isinstance(kind, type)}
+    named = {kind for kind in kinds if issubclass(kind, wire.Noun)} - {wire.Noun, wire.View}
+    assert named == SHOWN.keys()
+    assert sum(issubclass(kind, wire.View) for kind in named) == 10
+    for noun, kind in SHOWN.items():
+        shown = {field.name for field in fields(noun)}
+        held = {field.name for field in fields(kind)}
+        kept_back = set(getattr(noun, "withheld", ()))
+        hidden = {name for name in held if name not in shown and RENAMED.get(name) not in shown}
+        assert hidden == kept_back, noun
+        assert not kept_back & shown
+
+
+def test_hashes_request_ids_and_single_losses_never_leave(tmp_path: Path) -> None:
+    chosen = "the-id-of-a-request"
+    asked = Histogram(columns=("age",), epsilon="0.123457")
+    with running(tmp_path) as server:
+        with server.api(server.token("analyst")) as api:
+            body = {"query": asked.to_json(), "request_id": chosen}
+            assert api.post("/datasets/patients/ask", json=body).status_code == 200
+        hashes = [token.hash for token in server.curator.store.tokens()]
+        paths = [route.path.removeprefix("/api/v1") for route in API if route.method == "GET"]
+        told = {}
+        for role in ("owner", "analyst", "auditor"):
+            with server.api(server.token(role)) as api:
+                for path in paths:
+                    named = path.format(dataset="patients", key="0", job="0", witness="w")
+                    told[role, path] = api.get(named).text
+        assert "123457/1000000" in told["owner", "/datasets/{dataset}/budget"]  # the sum so far
+        assert len(hashes) == len(set(hashes)) > 1
+        for where, text in told.items():
+            assert not any(one in text for one in hashes), where
+            assert chosen not in text, where
+            assert '"losses"' not in text, where
 
 
 def test_no_noun_is_forgotten_here() -> None:

@@ -33,6 +33,7 @@ from privod.data import Domain, Numeric, Table
 from privod.data.examples import HOSPITAL, data_frame, hospital
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, secure
+from privod.outliers.contexts.contexts import population
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import matching_contexts
 from privod.outliers.crowds.distance import CrowdIndex
@@ -51,7 +52,6 @@ from privod.questions.mean_covariance.query import MeanCovariance
 from privod.questions.mixed_labels.query import MixedLabels
 from privod.questions.model_labels.query import ModelLabels
 from privod.questions.novelty_labels.query import NoveltyLabels
-from privod.questions.outlier_context.groups import OutlierGroups
 from privod.questions.outlier_context.query import OutlierContext
 from privod.questions.outlier_count.query import OutlierCount
 from privod.questions.outlier_radius.query import OutlierRadius
@@ -289,7 +289,7 @@ def groups(table: Table, epsilon: str, source: Randomness) -> float:
     row = int(np.argmin(table.numbers(("heart_rate",))[:, 0]))
     ward, admission = (str(table.columns()[name][row]) for name in ("ward", "admission"))
     age, rate = table.numbers(("age", "heart_rate"))[row].tolist()
-    query = OutlierGroups(
+    query = OutlierContext(
         group_columns=("ward", "admission", "age"),
         persons=((ward, admission, age, rate),),
         column="heart_rate",
@@ -315,19 +315,16 @@ def context(table: Table, epsilon: str, source: Randomness) -> float:
     value = float(columns["heart_rate"][row])
     best = matching_contexts(table, record, "heart_rate", value, detector(rule), 1).largest
     query = OutlierContext(
-        record=tuple(record.items()),
+        group_columns=tuple(record),
+        persons=((*record.values(), value),),
         column="heart_rate",
-        value=value,
         epsilon=epsilon,
         detector=rule,
     )
-    found = query.answer(table, source).value
-    if found is None:
+    (found,) = query.answer(table, source).value
+    if not found.groups:
         return 0.0
-    inside = np.ones(len(table), dtype=bool)
-    for name, values in found.chosen.items():
-        inside &= np.isin(np.asarray(columns[name], dtype=str), [str(one) for one in values])
-    return float(inside.sum() / best[0][1]) if best else 0.0
+    return float(population(found.groups[0], table).sum() / best[0][1]) if best else 0.0
 
 
 @dataclass(frozen=True)
@@ -402,6 +399,7 @@ def interactive_grid(table: Table, epsilon: str, source: Randomness) -> float:
 
 
 SHARE, RELATIVE, AUROC = "share of records misplaced", "relative error of the count", "AUROC"
+LARGEST = "size of the group found over the largest"
 MEASURES = (
     Measure("histogram-1", SHARE, histogram),
     Measure("rare-counts-1", SHARE, rare_counts),
@@ -427,8 +425,8 @@ MEASURES = (
     Measure("mixed-labels-1", "share of right labels", mixed_labels),
     Measure("novelty-labels-1", "share of right labels", novelty_labels),
     Measure("model-labels-1", "share of right labels", model_labels),
-    Measure("outlier-groups-1", "size of the group found over the largest", groups),
-    Measure("outlier-context-1", "size of the group found over the largest", context),
+    Measure("outlier-context-1", LARGEST, context),
+    Measure("outlier-context-1", f"{LARGEST}, with ranges", groups, added="-ranges"),
     Measure("marginals-1", AUROC, marginals, detects=True),
     Measure("grid-knn-1", AUROC, grid, detects=True),
     Measure("interactive-grid-1", AUROC, interactive_grid, detects=True),

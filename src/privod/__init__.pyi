@@ -198,12 +198,9 @@ from privod.questions.model_labels.query import (
 from privod.questions.novelty_labels.query import (
     NoveltyLabels as NoveltyLabels,
 )
-from privod.questions.outlier_context.groups import (
-    OutlierGroups as OutlierGroups,
-    PersonGroups as PersonGroups,
-)
 from privod.questions.outlier_context.query import (
     OutlierContext as OutlierContext,
+    PersonGroups as PersonGroups,
 )
 from privod.questions.outlier_count.query import (
     OutlierCount as OutlierCount,

@@ -48,14 +48,11 @@ from privod.wire.connection import (
 )
 from privod.wire.protocol import CuratorProtocol
 from privod.wire.reading import (
+    read,
     read_answer,
     read_budget,
-    read_dataset,
     read_entry,
-    read_price,
     read_registered,
-    read_request,
-    read_verification,
 )
 
 __all__ = ["Client", "connect"]
@@ -157,11 +154,11 @@ class Client:
     def datasets(self) -> tuple[DataSet, ...]:
         """Every data set that the token is for."""
         found = as_nouns(wire.DataSet, self._server.get("/datasets"))
-        return tuple(read_dataset(dataset) for dataset in found)
+        return tuple(read(DataSet, dataset) for dataset in found)
 
     def dataset(self, name: str) -> DataSet:
         """The data set of this name."""
-        return read_dataset(as_noun(wire.DataSet, self._server.get(path_of(name))))
+        return read(DataSet, as_noun(wire.DataSet, self._server.get(path_of(name))))
 
     def open_budget(
         self,
@@ -202,7 +199,7 @@ class Client:
     def requests(self, of: str) -> tuple[Request, ...]:
         """What analysts asked for about a data set, and what became of it."""
         found = as_nouns(wire.Request, self._server.get(path_of(of, "requests")))
-        return tuple(read_request(request) for request in found)
+        return tuple(read(Request, request) for request in found)
 
     # ---- asking --------------------------------------------------------------------------------
 
@@ -213,7 +210,7 @@ class Client:
     def price(self, query: Query[Any], of: str) -> Price:
         """Say what a question would cost, without looking and without charging."""
         data = self._server.post(path_of(of, "price"), wire.AskPrice(query.to_json()))
-        return read_price(as_noun(wire.Price, data))
+        return read(Price, as_noun(wire.Price, data))
 
     def ask(self, query: Query[Any], of: str, *, request_id: str | None = None) -> Answer:
         """Answer a question, at the price that `price` says.
@@ -268,7 +265,7 @@ class Client:
     def verify(self, expected_head: str | None = None) -> Verification:
         """Have the whole ledger recomputed; raises `LedgerDamaged` if it does not hold."""
         data = self._server.post("/verify", wire.Verify(expected_head))
-        return read_verification(as_noun(wire.Verification, data))
+        return read(Verification, as_noun(wire.Verification, data))
 
 
 if TYPE_CHECKING:

@@ -177,7 +177,7 @@ def price(
         remark = "It is over budget."
     assumed = expect is None and query.preview(domain).noise is not None
     emit(
-        wire.Price.of(found, query, domain),
+        wire.Price.about(found, query, domain),
         as_json,
         words(worth(query, domain, records or found.most_records, expect), "bold"),
         words("Name what you expect with --expect." if assumed else ""),

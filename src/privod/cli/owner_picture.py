@@ -28,7 +28,7 @@ def owner_picture(
     """NOT PRIVATE, for the owner alone: what a question would do to the rows of a file.
 
     Of outlier-subspaces, the chance of each set; of anomaly-labels, who gets how much privacy; of
-    outlier-context and outlier-groups, who is in the groups. Charges nothing, releases nothing.
+    outlier-context, who is in the groups. Charges nothing, releases nothing.
     """
     from privod.data import Domain
     from privod.data.sources import read

@@ -13,7 +13,7 @@ from privod.curator import BudgetState, Charge, Request
 from privod.ledger.acts import Act, Part, parts_of
 from privod.wire.codec import decode
 from privod.wire.nouns import Plain
-from privod.wire.reading import read_budget, read_charge, read_request
+from privod.wire.reading import read, read_budget
 from privod.wire.requests import STRICT, Name, Number
 
 __all__ = ["answer_type", "body_of", "in_path", "read_done", "sent", "shown"]
@@ -23,7 +23,6 @@ Done = TypeVar("Done")
 TYPES: dict[str, Any] = {"text": Name, "number": Number, "count": int, "flag": bool}
 TYPES |= {"adjacency": Plain}
 NOUNS: dict[Any, Any] = {BudgetState: wire.Budget, Charge: wire.Charge, Request: wire.Request}
-READERS: dict[Any, Any] = {BudgetState: read_budget, Charge: read_charge, Request: read_request}
 
 
 def in_path(act: type[Act[Any]]) -> list[str]:
@@ -92,7 +91,9 @@ def read_done(act: Act[Done], data: Any) -> Done:
     """The same, read from what a server answered."""
     kind, several = _done(type(act))
     if kind in NOUNS:
-        noun, read = NOUNS[kind], READERS[kind]
-        found = [read(decode(noun, one)) for one in (data if several else [data])]
+        nouns = [decode(NOUNS[kind], one) for one in (data if several else [data])]
+        found = [
+            read_budget(one) if isinstance(one, wire.Budget) else read(kind, one) for one in nouns
+        ]
         return cast(Done, tuple(found) if several else found[0])
     return cast(Done, int(data[act.result]) if kind is int else None)

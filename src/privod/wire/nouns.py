@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 if TYPE_CHECKING:  # values are only looked at here, never made
-    from fractions import Fraction
-
     from privod import curator as values
-    from privod import privacy
     from privod.data import Domain
-    from privod.query import parameters as asked
-    from privod.query import preview as previews
     from privod.query.query import Query, Release
 
 __all__ = [
@@ -36,6 +32,7 @@ __all__ = [
     "JobState",
     "Loss",
     "NewToken",
+    "Noun",
     "Parameter",
     "Preview",
     "Price",
@@ -46,6 +43,7 @@ __all__ = [
     "Role",
     "Token",
     "Verification",
+    "View",
     "Visitor",
     "answer_key",
 ]
@@ -65,20 +63,32 @@ def answer_key(query: Query[Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
 
 
+class Noun:
+    """A value as JSON has it: its fields, those of the curator's own value of the same name."""
+
+    @classmethod
+    def of(cls, value: Any, **otherwise: Any) -> Self:
+        """Show a value; what is not a field of it, or shown in another way, is given beside it."""
+        named = [field.name for field in fields(cls) if field.name not in otherwise]  # type: ignore[arg-type]
+        return cls(**{name: _plain(getattr(value, name)) for name in named}, **otherwise)
+
+
+class View(Noun):
+    """What may be seen of a value: its fields are the list, and `withheld` is what never leaves."""
+
+    withheld: ClassVar[tuple[str, ...]] = ()
+
+
 @dataclass(frozen=True)
-class Loss:
+class Loss(Noun):
     """A privacy loss, as exact fractions in text."""
 
     epsilon: str
     delta: str
 
-    @classmethod
-    def of(cls, loss: privacy.Loss) -> Loss:
-        return cls(str(loss.epsilon), str(loss.delta))
-
 
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(View):
     """A loss under an adjacency, and the same in words.
 
     The loss is that of one record; the sentence says also what a person with `rows_per_person`
@@ -91,13 +101,8 @@ class Guarantee:
     rows_per_person: int = 1
 
     @classmethod
-    def of(cls, guarantee: privacy.Guarantee) -> Guarantee:
-        return cls(
-            loss=Loss.of(guarantee.loss),
-            adjacency=_listed(guarantee.adjacency.to_json()),
-            sentence=guarantee.sentence(),
-            rows_per_person=guarantee.rows_per_person,
-        )
+    def of(cls, value: Any, **otherwise: Any) -> Self:
+        return super().of(value, sentence=value.sentence(), **otherwise)
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class Visitor:
 
 
 @dataclass(frozen=True)
-class DataSet:
+class DataSet(Noun):
     """What is public about a data set; of a `retired` one the rows are deleted."""
 
     name: str
@@ -120,20 +125,9 @@ class DataSet:
     root: str
     retired: bool = False
 
-    @classmethod
-    def of(cls, dataset: values.DataSet) -> DataSet:
-        return cls(
-            dataset.name,
-            dataset.domain.to_json(),
-            dataset.registered,
-            dataset.continues,
-            dataset.root,
-            dataset.retired,
-        )
-
 
 @dataclass(frozen=True)
-class Registered:
+class Registered(View):
     """A data set that was registered, and what became of its records, for the owner alone.
 
     `same_rows_as` names data sets with budgets of their own that hold the very same rows.
@@ -149,17 +143,13 @@ class Registered:
     retired: bool = False
 
     @classmethod
-    def of(cls, registered: values.Registered) -> Registered:
-        public = DataSet.of(registered.dataset)
-        return cls(
-            **vars(public),
-            report=registered.report.to_json(),
-            same_rows_as=registered.same_rows_as,
-        )
+    def of(cls, value: Any, **otherwise: Any) -> Self:
+        public = vars(DataSet.of(value.dataset))
+        return super().of(value, **public, **otherwise)
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(View):
     """A budget: its limit, what is spent of it, and the smallest total known to hold.
 
     `role` is main or allowance. Counted by zcdp it has a conversion delta, the part of its
@@ -183,29 +173,18 @@ class Budget:
     adding: bool
     left_to_you: Loss | None = None
 
+    withheld: ClassVar[tuple[str, ...]] = ("losses",)  # single charges of others
+
     @classmethod
-    def of(cls, state: values.BudgetState) -> Budget:
-        return cls(
-            number=state.number,
-            dataset=state.dataset,
-            adjacency=_listed(state.adjacency.to_json()),
-            budget=Loss.of(state.budget),
-            spent=Loss.of(state.spent),
-            left=Loss.of(state.left),
-            tightest=Loss.of(state.tightest.loss),
-            tightest_by=state.tightest.method,
-            role=state.role,
-            closed=state.closed,
-            accounting=state.accounting,
-            conversion_delta=_fraction(state.conversion_delta),
-            spent_rho=str(state.spent_rho),
-            adding=state.adding,
-            left_to_you=None if state.left_to_you is None else Loss.of(state.left_to_you),
+    def of(cls, value: Any, **otherwise: Any) -> Self:
+        found = value.tightest
+        return super().of(
+            value, tightest=Loss.of(found.loss), tightest_by=found.method, **otherwise
         )
 
 
 @dataclass(frozen=True)
-class PricedCharge:
+class PricedCharge(Noun):
     """What one budget would be charged, and what would be left; null if that is too much.
 
     `rho` is what a budget counted by zcdp is charged. `questions_left` is how many questions of
@@ -218,20 +197,9 @@ class PricedCharge:
     rho: str | None
     questions_left: int | None
 
-    @classmethod
-    def of(cls, charge: values.PricedCharge) -> PricedCharge:
-        left = None if charge.left is None else Loss.of(charge.left)
-        return cls(
-            adjacency=_listed(charge.adjacency.to_json()),
-            loss=Loss.of(charge.loss),
-            left=left,
-            rho=_fraction(charge.rho),
-            questions_left=charge.questions_left,
-        )
-
 
 @dataclass(frozen=True)
-class Preview:
+class Preview(View):
     """How far off an answer will be, in words; null where that depends on the records."""
 
     sentence: str
@@ -239,13 +207,17 @@ class Preview:
     least_deviation: float | None
     wrong_label: float | None
 
+    withheld: ClassVar[tuple[str, ...]] = (
+        *("about", "apart", "typical_share", "loose", "words", "least_margin"),
+    )  # the sentence is made of them
+
     @classmethod
-    def of(cls, preview: previews.Preview) -> Preview:
-        return cls(preview.sentence(), preview.margin, preview.least_deviation, preview.wrong_label)
+    def of(cls, value: Any, **otherwise: Any) -> Self:
+        return super().of(value, sentence=value.sentence(), **otherwise)
 
 
 @dataclass(frozen=True)
-class Price:
+class Price(View):
     """What a question would cost, what its answer would guarantee and be worth.
 
     `not_protected` says what those lose by the answer whom its guarantee leaves out,
@@ -266,22 +238,15 @@ class Price:
     begun: bool = False
 
     @classmethod
-    def of(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:
-        return cls(
-            charges=tuple(PricedCharge.of(charge) for charge in price.charges),
-            affordable=price.affordable,
-            already_answered=price.already_answered,
-            not_protected=price.not_protected,
-            guarantee=Guarantee.of(query.guarantee().of_persons(domain.max_rows_per_person)),
-            preview=Preview.of(query.preview(domain)),
-            about_seconds=price.about_seconds,
-            most_records=price.most_records,
-            begun=price.begun,
-        )
+    def about(cls, price: values.Price, query: Query[Any], domain: Domain) -> Price:
+        """A price beside what its question guarantees and how far off its answer will be."""
+        guarantee = query.guarantee().of_persons(domain.max_rows_per_person)
+        preview = Preview.of(query.preview(domain))
+        return cls.of(price, guarantee=Guarantee.of(guarantee), preview=preview)
 
 
 @dataclass(frozen=True)
-class Charge:
+class Charge(Noun):
     """What one budget was charged, and in which entry; `rho` where it is counted by zcdp."""
 
     entry: int
@@ -289,14 +254,9 @@ class Charge:
     loss: Loss
     rho: str | None
 
-    @classmethod
-    def of(cls, charge: values.Charge) -> Charge:
-        adjacency = _listed(charge.adjacency.to_json())
-        return cls(charge.entry, adjacency, Loss.of(charge.loss), _fraction(charge.rho))
-
 
 @dataclass(frozen=True)
-class StoredAnswer:
+class StoredAnswer(View):
     """A release, in numbers and in words."""
 
     key: str
@@ -304,13 +264,17 @@ class StoredAnswer:
     sentence: str
     guarantee: Guarantee
 
+    withheld: ClassVar[tuple[str, ...]] = ("query", "value", "seeded")  # `release` has them
+
     @classmethod
-    def of(cls, release: Release[Any]) -> Self:
-        return cls(
-            key=answer_key(release.query),
-            release=release.to_json(),
-            sentence=release.sentence(),
-            guarantee=Guarantee.of(release.guarantee),
+    def of(cls, value: Release[Any], **otherwise: Any) -> Self:
+        return super().of(
+            value,
+            key=answer_key(value.query),
+            sentence=value.sentence(),
+            guarantee=Guarantee.of(value.guarantee),
+            release=value.to_json(),
+            **otherwise,
         )
 
 
@@ -325,6 +289,8 @@ class Answer(StoredAnswer):
     charges: tuple[Charge, ...]
     stored: bool
     head: str = ""
+
+    withheld: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def with_cost(cls, answer: values.Answer) -> Answer:
@@ -367,7 +333,7 @@ class JobListed:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(View):
     """One line of the ledger; the request ids of others are left out.
 
     `details` holds what its kind says beyond the other fields, `token` the id of who acted.
@@ -389,29 +355,11 @@ class Entry:
     details: Plain | None
     token: str | None
 
-    @classmethod
-    def of(cls, entry: values.Entry) -> Entry:
-        return cls(
-            number=entry.number,
-            time=entry.time,
-            kind=entry.kind,
-            dataset=entry.dataset,
-            budget=entry.budget,
-            adjacency=None if entry.adjacency is None else _listed(entry.adjacency.to_json()),
-            loss=None if entry.loss is None else Loss.of(entry.loss),
-            query=entry.query,
-            asked_by=entry.asked_by,
-            ask=entry.ask,
-            digest=entry.digest,
-            previous=entry.previous,
-            hash=entry.hash,
-            details=entry.details,
-            token=entry.token,
-        )
+    withheld: ClassVar[tuple[str, ...]] = ("request",)  # who knows the id may ask under it
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(Noun):
     """What an analyst asked the owner for: open, approved or declined.
 
     `loss` is null where a person is to be admitted.
@@ -425,21 +373,9 @@ class Request:
     asked_by: str
     decision: str
 
-    @classmethod
-    def of(cls, request: values.Request) -> Request:
-        return cls(
-            number=request.number,
-            dataset=request.dataset,
-            adjacency=_listed(request.adjacency.to_json()),
-            loss=None if request.loss is None else Loss.of(request.loss),
-            reason=request.reason,
-            asked_by=request.asked_by,
-            decision=request.decision,
-        )
-
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Noun):
     """A ledger that holds: where it ends, and how much was looked at."""
 
     head: str
@@ -449,20 +385,9 @@ class Verification:
     datasets: int
     without_rows: tuple[str, ...]
 
-    @classmethod
-    def of(cls, found: values.Verification) -> Verification:
-        return cls(
-            head=found.head,
-            entries=found.entries,
-            questions=found.questions,
-            releases=found.releases,
-            datasets=found.datasets,
-            without_rows=found.without_rows,
-        )
-
 
 @dataclass(frozen=True)
-class Parameter:
+class Parameter(View):
     """One thing that a question must or may be told; `default` is null where it is required."""
 
     name: str
@@ -472,16 +397,7 @@ class Parameter:
     doc: str
     choices: tuple[str, ...]
 
-    @classmethod
-    def of(cls, parameter: asked.Parameter) -> Parameter:
-        return cls(
-            name=parameter.name,
-            kind=parameter.kind,
-            required=parameter.required,
-            default=parameter.default,
-            doc=parameter.doc,
-            choices=parameter.choices,
-        )
+    withheld: ClassVar[tuple[str, ...]] = ("optional",)  # `required` and `default` say it
 
 
 @dataclass(frozen=True)
@@ -495,7 +411,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Token:
+class Token(View):
     """A token's record; the token itself is kept nowhere."""
 
     id: str
@@ -506,17 +422,11 @@ class Token:
     revoked: str | None
     expires: str | None
 
+    withheld: ClassVar[tuple[str, ...]] = ("hash",)  # what a shown token is compared with
+
     @classmethod
-    def of(cls, token: values.Token) -> Token:
-        return cls(
-            id=token.id,
-            role=token.role,
-            dataset=token.of,
-            name=token.name,
-            created=token.created,
-            revoked=token.revoked,
-            expires=token.expires,
-        )
+    def of(cls, value: Any, **otherwise: Any) -> Self:
+        return super().of(value, dataset=value.of, **otherwise)
 
 
 @dataclass(frozen=True)
@@ -526,8 +436,16 @@ class NewToken:
     token: str
 
 
-def _fraction(number: Fraction | None) -> str | None:
-    return None if number is None else str(number)
+def _plain(value: Any) -> Any:
+    """A value of the curator as it stands in a noun."""
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, tuple):
+        return tuple(_plain(one) for one in value)
+    noun = globals().get(type(value).__name__)
+    if isinstance(noun, type) and issubclass(noun, Noun):
+        return noun.of(value)
+    return _listed(value.to_json()) if hasattr(value, "to_json") else value
 
 
 def _listed(data: Plain) -> Plain:

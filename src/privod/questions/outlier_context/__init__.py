@@ -1,4 +1,4 @@
-"""In which group does this person stand out? [Shafieinejad 2021]"""
+"""In which groups do these persons stand out? [Shafieinejad 2021]"""
 
 from privod.registry import Question
 
@@ -11,7 +11,10 @@ QUESTION = Question(
     owner_picture="privod.questions.outlier_context.picture:draw_for_owner",
     games="privod.questions.outlier_context.audit:games",
     adjacent="privod.questions.outlier_context.audit:same_contexts",
-    exports=("privod.outliers.contexts.contexts:Context",),
+    exports=(
+        "privod.outliers.contexts.contexts:Context",
+        "privod.questions.outlier_context.query:PersonGroups",
+    ),
     guide="questions/outlier_context.md",
     proof="proofs/outlier_context.md",
 )

@@ -1,41 +1,51 @@
-"""The outlier context's hardest pairs: a record that tips the balance between two contexts."""
+"""The outlier context's hardest pairs: a record that is counted in every choice and every size."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from privod.audit.game import Game, Reading
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.outliers.contexts.contexts import Context
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.matching import look_from
 from privod.privacy import SameContexts
 from privod.query.query import Query
 from privod.questions.outlier_context.persons import persons_in
-from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.query import OutlierContext, PersonGroups
 
 __all__ = ["games", "same_contexts", "table_with"]
 
-DOMAIN = Domain((Categorical("group", ("a", "b")), Numeric("salary", 0, 100)))
+DOMAIN = Domain(
+    (Categorical("group", ("a", "b")), Numeric("age", 0, 100), Numeric("salary", 0, 100))
+)
 
 
 def table_with(others: int) -> Table:
-    """Eight alike in the record's own group, so many others in group b, and the record itself.
+    """Eight alike of group a, so many others of group b, and one far out; all young.
 
-    By Grubbs' test the record stands out wherever it is looked at, however many others there are.
+    By Grubbs' test a person as far out stands out wherever looked at, however many others there
+    are. The second person asked about is seen as the same one: groups cut ages at 50.
     """
     salaries = [40 + place for place in range(8)] + [44] * others + [100]
-    return Table(DOMAIN, {"group": ["a"] * 8 + ["b"] * others + ["a"], "salary": salaries})
+    groups = ["a"] * 8 + ["b"] * others + ["a"]
+    return Table(DOMAIN, {"group": groups, "age": [20] * len(groups), "salary": salaries})
 
 
-def _place(value: Context | None) -> float:
-    return -1.0 if value is None else float(int(value.bits, 2))
+def _places(value: tuple[PersonGroups, ...]) -> float:
+    """The chosen groups of all persons as one number."""
+    bits = "".join(group.bits for one in value for group in one.groups)
+    return float(int(bits, 2)) if bits else -1.0
 
 
-READINGS = (Reading("the context as a number", _place),)
+def _sizes(value: tuple[PersonGroups, ...]) -> float:
+    return float(sum(size for one in value for size in one.sizes))
+
+
+READINGS = (Reading("the groups as a number", _places), Reading("the sum of the sizes", _sizes))
 
 
 def same_contexts(query: Query[Any], one: Table, other: Table) -> bool:
@@ -55,13 +65,27 @@ def same_contexts(query: Query[Any], one: Table, other: Table) -> bool:
 
 
 def games(kind: type[OutlierContext] = OutlierContext) -> tuple[Game, ...]:
-    """One more or one less in group b: as likely as not at first, and for the rarer answer."""
+    """One more or one less in group b: for one group and two, searched, for two persons, sizes."""
     direct = kind(
-        record=(("group", "a"),), column="salary", value=100, epsilon=1, detector="grubbs"
+        group_columns=("group",),
+        persons=(("a", 100.0),),
+        column="salary",
+        epsilon=1,
+        detector="grubbs",
     )
-    searched = replace(direct, sampler="bfs", max_visits=2)
+    persons = (("a", 20.0, 100.0), ("a", 21.0, 100.0))
+    aged = replace(direct, group_columns=("group", "age"), persons=persons, cuts=(("age", 50.0),))
     return (
         Game(direct, table_with(0), table_with(1), READINGS),
         Game(direct, table_with(1), table_with(2), READINGS),
-        Game(searched, table_with(0), table_with(1), READINGS),
+        Game(replace(direct, sampler="bfs", max_visits=2), table_with(0), table_with(1), READINGS),
+        Game(
+            replace(aged, persons=persons[:1], n_groups=2), table_with(0), table_with(1), READINGS
+        ),
+        Game(
+            replace(aged, size_share=Fraction(4, 5)),
+            table_with(0),
+            table_with(1),
+            READINGS,
+        ),
     )

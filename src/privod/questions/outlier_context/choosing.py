@@ -59,6 +59,8 @@ class GroupChoice:
         How many contexts are chosen, one after another, none twice.
     n_records : int
         For how many records this is done in one answer: they share the limits on work.
+    n_starts : int
+        From how many contexts a search begins.
     """
 
     detector: str
@@ -68,6 +70,7 @@ class GroupChoice:
     epsilon: Fraction
     n_groups: int = 1
     n_records: int = 1
+    n_starts: int = 1
 
     def draws(self, sampler: Sampler) -> int:
         """How many private choices it takes: one per context told, and one per visit before."""
@@ -199,9 +202,9 @@ class GroupChoice:
         most_probes = MOST_PROBES_PLUGGED_IN if self._plugged_in else MOST_PROBES
         pool = Candidates(view, self._worth(view))
         found = search.candidates(
-            sampler, pool, start, self.max_visits, most_probes, mechanism, randomness
+            sampler, pool, start, self.max_visits, most_probes, mechanism, randomness, self.n_starts
         )
-        most = search.most_judged(sampler, view.space, self.max_visits)
+        most = search.most_judged(sampler, view.space, self.max_visits, self.n_starts)
         search.judge_up_to(pool, most)  # so that every search costs the same
         chosen: list[Choices] = []
         for _ in range(self.n_groups):

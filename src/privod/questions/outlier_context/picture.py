@@ -1,18 +1,17 @@
-"""The chosen group value by value; and, for the owner alone, who is in it and how good it is."""
+"""The groups told for each person; and, for the owner alone, who is in each of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from privod.data import Table
 from privod.outliers.contexts import detectors
-from privod.outliers.contexts.contexts import Context, ContextSpace, population
+from privod.outliers.contexts.contexts import Context, population
+from privod.outliers.contexts.intervals import Interval
 from privod.outliers.contexts.matching import look_from
 from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank, called
 from privod.query.query import Release
-from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.query import OutlierContext, PersonGroups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,42 +19,77 @@ if TYPE_CHECKING:
 
 __all__ = ["draw", "draw_for_owner"]
 
-MOST_LETTERS = 28
+MOST_ROWS = 24
+MOST_LETTERS = 60
+MOST_VALUE_LETTERS = 28
+MOST_GROUPS = 12  # that the owner's picture shows
 MOST_CONTEXTS = 2**24  # that the owner's picture enumerates
 
 
-def draw(release: Release[Context | None]) -> Figure:
-    """The values of each attribute: chosen ones filled, the person's own ringed."""
+def draw(release: Release[tuple[PersonGroups, ...]]) -> Figure:
+    """A single group value by value; of several, a line each, with a bar for its noisy size."""
     query, value = release.query, release.value
-    assert isinstance(query, OutlierContext)  # noqa: S101 - what a release of a context answers
-    if value is None:
-        figure, axes = blank(f"Stands out by {called(query.column)} in no group", height=1.5)
-        axes.set_axis_off()
-        return figure
-    longest = max(len(values) for _, values in value.attributes)
-    width = max(5.0, 2.2 * len(value.attributes))
+    assert isinstance(query, OutlierContext)  # noqa: S101 - what a release of groups answers
+    if len(value) == 1 and len(value[0].groups) == 1 and not value[0].sizes:
+        return _one_group(query, value[0].groups[0])
+    rows = _rows(query, value)
+    shown = rows[:MOST_ROWS]
+    figure, axes = blank(
+        f"Groups in which the persons stand out by {called(query.column)}",
+        width=9.0,
+        height=1.6 + 0.32 * len(shown),
+    )
+    widest = max((size for _, size, _ in shown if size is not None), default=0)
+    for row, (text, size, heading) in enumerate(shown):
+        if size is not None:
+            axes.barh(row, max(size, 0), color=ACCENT, alpha=0.35, height=0.8)
+            axes.text(max(size, 0), row, f" about {size}", va="center", fontsize=8, color=MUTED)
+        color = WARM if heading else INK
+        axes.text(0, row, f" {text}", va="center", fontsize=8, color=color)
+    axes.set_ylim(len(shown) - 0.4, -0.8)
+    axes.set_xlim(0, max(1.0, 1.15 * widest))
+    axes.set_yticks([])
+    if query.size_noise is None:
+        axes.set_xticks([])
+    else:
+        margin = query.size_noise.quantile(0.95)
+        axes.set_xlabel(f"records, each within ± {margin} (95 % confidence)", fontsize=8)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.grid(False)
+    if len(rows) > MOST_ROWS:
+        axes.set_title(f"the first {MOST_ROWS} of {len(rows)} lines", fontsize=8, loc="right")
+    return figure
+
+
+def _one_group(query: OutlierContext, group: Context) -> Figure:
+    """The values of each attribute: chosen ones filled, the person's own ringed."""
+    longest = max(len(values) for _, values in group.attributes)
     figure, axes = blank(
         f"A group in which the person stands out, by {called(query.column)}",
-        width=width,
+        width=max(5.0, 2.2 * len(group.attributes)),
         height=1.6 + 0.36 * longest,
     )
-    own = dict(query.record)
-    for place, (name, values) in enumerate(value.attributes):
+    own = dict(zip(query.group_columns, query.persons[0], strict=False))
+    for place, (name, values) in enumerate(group.attributes):
         for row, category in enumerate(values):
-            chosen = category in value.chosen[name]
-            text = str(category)
-            text = text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
+            chosen = category in group.chosen[name]
+            text = category.in_words() if isinstance(category, Interval) else str(category)
+            mine = own[name]
+            ringed = mine in category if isinstance(category, Interval) else mine == category
             box = {
                 "boxstyle": "round,pad=0.35",
                 "facecolor": ACCENT if chosen else "white",
-                "edgecolor": WARM if category == own[name] else MUTED,
-                "linewidth": 2.5 if category == own[name] else 1.0,
+                "edgecolor": WARM if ringed else MUTED,
+                "linewidth": 2.5 if ringed else 1.0,
             }
             color = "white" if chosen else INK
-            axes.text(place, row, text, ha="center", va="center", fontsize=8, color=color, bbox=box)
-    axes.set_xlim(-0.6, len(value.attributes) - 0.4)
+            short = _short(text, MOST_VALUE_LETTERS)
+            axes.text(
+                place, row, short, ha="center", va="center", fontsize=8, color=color, bbox=box
+            )
+    axes.set_xlim(-0.6, len(group.attributes) - 0.4)
     axes.set_ylim(longest - 0.3, -0.7)
-    axes.set_xticks(range(len(value.attributes)), [called(name) for name, _ in value.attributes])
+    axes.set_xticks(range(len(group.attributes)), [called(name) for name, _ in group.attributes])
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.set_yticks([])
@@ -65,41 +99,79 @@ def draw(release: Release[Context | None]) -> Figure:
     return figure
 
 
-def draw_for_owner(release: Release[Context | None], table: Table) -> Figure:
-    """Who is in the chosen group, and its utility among all that match. Not private: keep it."""
-    query, value = release.query, release.value
-    assert isinstance(query, OutlierContext)  # noqa: S101 - what a release of a context answers
-    figure, axes = blank("FOR THE OWNER ONLY, NOT PRIVATE: who is in the group", width=10.0)
-    axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
-    everyone = np.ones(len(table), bool) if value is None else population(value, table)
-    axes.hist(table.numbers((query.column,))[everyone, 0], bins=60, color=ACCENT)
-    axes.axvline(query.value, color=WARM, linewidth=2, label="the person")
-    axes.set_xlabel(called(query.column))
-    axes.set_ylabel("records in the group")
-    axes.legend()
-    other = figure.add_subplot(1, 2, 2)
-    other.set_title("the group among all that match", loc="left", fontsize=11)
-    other.spines[["top", "right"]].set_visible(False)
-    _utilities(other, query, value, table)
+def draw_for_owner(release: Release[tuple[PersonGroups, ...]], table: Table) -> Figure:
+    """Who is in each group told; of one person, its size among all that match. Not private."""
+    query = release.query
+    assert isinstance(query, OutlierContext)  # noqa: S101 - what a release of groups answers
+    told = [
+        (person, group)
+        for person, found in zip(query.persons, release.value, strict=True)
+        for group in found.groups
+    ]
+    shown = told[:MOST_GROUPS]
+    alone = len(query.persons) == 1
+    title = "FOR THE OWNER ONLY, NOT PRIVATE: who is in the groups"
+    n_panels = max(1, len(shown) + alone)
+    figure, axes = blank(title, width=9.0, height=1.4 + 1.7 * n_panels)
+    grid = figure.add_gridspec(n_panels, 1)
+    axes.set_subplotspec(grid[0])
+    if not told:
+        axes.text(0.5, 0.9, "no group was told", ha="center", transform=axes.transAxes)
+    numbers = table.numbers((query.column,))[:, 0]
+    panels = [axes, *(figure.add_subplot(grid[row]) for row in range(1, n_panels))]
+    for panel, (person, group) in zip(panels, shown, strict=False):
+        panel.spines[["top", "right"]].set_visible(False)
+        inside = population(group, table)
+        panel.hist(numbers[inside], bins=60, color=ACCENT)
+        panel.axvline(float(person[-1]), color=WARM, linewidth=2)
+        words = f"{int(inside.sum())} records: {_short(group.in_words())}"
+        panel.text(0.01, 0.92, words, va="top", fontsize=8, color=INK, transform=panel.transAxes)
+        panel.set_xlabel(f"{called(query.column)}; the line is the person", fontsize=8)
+    if alone:
+        _utilities(panels[-1], query, [group for _, group in shown], table)
     return figure
 
 
-def _utilities(axes: Axes, query: OutlierContext, value: Context | None, table: Table) -> None:
-    space = ContextSpace.around(table.domain, dict(query.record))
+def _utilities(axes: Axes, query: OutlierContext, groups: list[Context], table: Table) -> None:
+    """The sizes of all groups in which the only person stands out, and of those told."""
+    axes.spines[["top", "right"]].set_visible(False)
+    space = query.space(table.domain, query.persons[0])
     if space.n_contexts > MOST_CONTEXTS:
         axes.text(0.5, 0.5, "too many groups to draw", ha="center", transform=axes.transAxes)
         return
     detector = detectors.detector(query.detector)
-    view = look_from(table, space, query.column, query.value, detector)
+    view = look_from(table, space, query.column, float(query.persons[0][-1]), detector)
     utilities = view.scan()
     matching = utilities[utilities >= 0]
     if len(matching):
         axes.hist(matching, bins=60, color=MUTED)
         axes.axvline(int(matching.max()), color=INK, linestyle=":", label="the largest")
-    if value is not None:
-        size = int(view.judge([space.choices(value)]).sizes[0])
-        axes.axvline(size, color=WARM, linewidth=2, label="the chosen one")
-    axes.set_xlabel("records in a group")
-    axes.set_ylabel("groups in which the person stands out")
+    for place, group in enumerate(groups):
+        size = int(view.judge([space.choices(group)]).sizes[0])
+        label = None if place else "those told"
+        axes.axvline(size, color=WARM, linewidth=2, label=label)
+    axes.set_xlabel("records in a group in which the person stands out", fontsize=8)
+    axes.set_ylabel("groups", fontsize=8)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend()
+        axes.legend(fontsize=8)
+
+
+def _rows(
+    query: OutlierContext, value: tuple[PersonGroups, ...]
+) -> list[tuple[str, int | None, bool]]:
+    """A heading for each person, then a line for each group: its text, its size, if a heading."""
+    rows: list[tuple[str, int | None, bool]] = []
+    for person, found in zip(query.persons, value, strict=True):
+        rows.append((_short(", ".join(map(str, person))), None, True))
+        sizes = found.sizes or (None,) * len(found.groups)
+        rows += [
+            (_short(group.in_words()), size, False)
+            for group, size in zip(found.groups, sizes, strict=True)
+        ]
+        if not found.groups:
+            rows.append(("stands out in no group looked at", None, False))
+    return rows
+
+
+def _short(text: str, most: int = MOST_LETTERS) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -179,16 +179,18 @@ def candidates(
     most_probes: int,
     choice: ExponentialMechanism,
     randomness: Randomness,
+    n_starts: int = 1,
 ) -> list[Choices]:
     """The matching contexts that a sampler comes to know; none if it finds no match at all."""
     if sampler == "uniform":
         return uniform(pool, n, most_probes, randomness)
-    first = first_match(pool.view, start, most_probes)
-    pool.matching([] if first is None else [first])
+    starts = first_matches(pool.view, start, most_probes, n_starts)
+    pool.matching(starts)
     if sampler == "random-walk":
-        return random_walk(pool, first, n, randomness)
-    walk = depth_first if sampler == "dfs" else breadth_first
-    return walk(pool, first, n, choice, randomness)
+        return random_walk(pool, starts, n, randomness, n_starts)
+    if sampler == "dfs":
+        return depth_first(pool, starts, n - n_starts, choice, randomness)
+    return breadth_first(pool, starts, n, choice, randomness)
 
 
 def public_order(space: ContextSpace, start: Choices) -> Iterator[Packed]:
@@ -241,28 +243,35 @@ def _picked(space: ContextSpace, place: int, drawn: Packed) -> Packed:
     return listed.reshape(len(runs), width)[numbers]
 
 
-def first_match(view: RecordView, start: Choices, most_probes: int) -> Choices | None:
-    """The first match in the public order; None if there is none among so many.
+def first_matches(view: RecordView, start: Choices, most_probes: int, n: int = 1) -> list[Choices]:
+    """The first match in the public order, then those as far from the ones before as can be.
 
-    All are looked at, wherever the first one is: the work tells nothing.
+    Of equally far ones the earlier in the order. All probes are looked at, wherever matches are:
+    the work tells nothing.
     """
-    left, first = most_probes, None
+    left, found = most_probes, []
     for batch in public_order(view.space, start):
         probes = batch[:left]
-        found = np.flatnonzero(view.judge_packed(probes).matches)
-        if first is None and len(found):
-            first = unpack(view.space, probes[found[0]])
+        matches = probes[view.judge_packed(probes).matches]
+        found.append(matches if n > 1 else matches[:1])
         left -= len(probes)
         if left == 0:
             break
-    return first
+    known = np.concatenate(found)
+    chosen: list[Choices] = []
+    apart = np.full(len(known), np.iinfo(np.int64).max)
+    while len(chosen) < n and apart.any():
+        taken = known[int(apart.argmax())]
+        chosen.append(unpack(view.space, taken))
+        apart = np.minimum(apart, np.bitwise_count(known ^ taken).sum(axis=1, dtype=np.int64))
+    return chosen
 
 
-def most_judged(sampler: Sampler, space: ContextSpace, n: int) -> int:
+def most_judged(sampler: Sampler, space: ContextSpace, n: int, n_starts: int = 1) -> int:
     """How many contexts a walk may look at, by public numbers; uniform is even by itself."""
     if sampler == "uniform":
         return 0
-    return min(space.n_contexts, 1 + n * max(1, space.most_connected))
+    return min(space.n_contexts, n_starts + n * max(1, space.most_connected))
 
 
 def judge_up_to(pool: Candidates, n: int) -> None:
@@ -294,29 +303,35 @@ def uniform(pool: Candidates, n: int, most_probes: int, randomness: Randomness) 
 
 
 def random_walk(
-    pool: Candidates, start: Choices | None, n: int, randomness: Randomness
+    pool: Candidates, starts: list[Choices], n: int, randomness: Randomness, n_starts: int = 1
 ) -> list[Choices]:
-    """Step to random connected matches until n are known, or none is left to step to [Alg. 3]."""
-    here, visited = start, _only(start)
-    for _ in range(1, n):
-        ways = [] if here is None else pool.matching(pool.view.space.connected(here))
-        place = randomness.draw(Even(), ways)
-        here = ways[place] if ways else None
-        visited |= _only(here)
+    """Step to random connected matches until n are known, or none is left to step to [Alg. 3].
+
+    From each start as many steps, also where fewer starts were found.
+    """
+    visited = dict.fromkeys(starts)
+    for place in range(n_starts):
+        here = starts[place] if place < len(starts) else None
+        for _ in range(1, n // n_starts):
+            ways = [] if here is None else pool.matching(pool.view.space.connected(here))
+            step = randomness.below_hidden(max(1, len(ways)))
+            here = ways[step] if ways else None
+            if here is not None:
+                visited[here] = None
     return list(visited)
 
 
 def depth_first(
     pool: Candidates,
-    start: Choices | None,
+    starts: list[Choices],
     n: int,
     choice: ExponentialMechanism,
     randomness: Randomness,
 ) -> list[Choices]:
     """Go on from the latest context that leads to a new match, by private choice [Algorithm 4]."""
-    visited = _only(start)
-    stack = list(visited)
-    for _ in range(1, n):
+    visited = dict.fromkeys(starts)
+    stack = starts[::-1]
+    for _ in range(n):
         children: list[Choices] = []
         while stack and not children:
             children = pool.matching(pool.view.space.connected(stack[-1]))
@@ -333,16 +348,16 @@ def depth_first(
 
 def breadth_first(
     pool: Candidates,
-    start: Choices | None,
+    starts: list[Choices],
     n: int,
     choice: ExponentialMechanism,
     randomness: Randomness,
 ) -> list[Choices]:
     """Visit one of all matches seen so far, by private choice, and see its own [Algorithm 5]."""
     visited: list[Choices] = []
-    seen = set(_only(start))
+    seen = set(starts)
     frontier, spare = Frontier(), Frontier()
-    for first in seen:
+    for first in starts:
         frontier.add(first, pool.worth_of(first))
     for _ in range(n):
         if not frontier:
@@ -361,7 +376,3 @@ def breadth_first(
 def spare_choice(choice: ExponentialMechanism, randomness: Randomness) -> None:
     """Choose among one, for nothing but the draws."""
     choice.choose(np.zeros(1, np.int64), randomness)
-
-
-def _only(context: Choices | None) -> dict[Choices, None]:
-    return {} if context is None else {context: None}

@@ -174,7 +174,7 @@ def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price
     domain = site.curator.dataset(dataset).domain
     if not found.already_answered:
         check_work(site.curator, query, dataset, site.limits)
-    return wire.Price.of(found, query, domain)
+    return wire.Price.about(found, query, domain)
 
 
 async def ask(request: Request, dataset: Dataset, form: wire.Ask) -> Response:

@@ -1,4 +1,4 @@
-"""Outlier groups: the exact law of several choices, ranges, sizes, own functions, refusals."""
+"""Contexts of several persons: the law of several choices, ranges, sizes, own functions."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from privod.outliers.contexts.contexts import Choices, ContextSpace, population
 from privod.outliers.contexts.matching import look_from
 from privod.pictures import svg
 from privod.privacy import AddRemove, AdmittedContexts, Guarantee, Loss, SameContexts
+from privod.questions.outlier_context.audit import games
 from privod.questions.outlier_context.choosing import GroupChoice
-from privod.questions.outlier_context.groups import OutlierGroups
+from privod.questions.outlier_context.picture import draw, draw_for_owner
 from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.search import first_matches
 from privod.questions.outlier_context.utility import (
     ContextUtility,
     context_utility,
     plug_in_utility,
 )
-from privod.questions.outlier_groups.audit import games
-from privod.questions.outlier_groups.picture import draw, draw_for_owner
 
 DOMAIN = Domain(
     (Categorical("job", ("CEO", "Lawyer")), Numeric("age", 0, 100), Numeric("salary", 0, 100))
 )
 ROWS = [("CEO", 10.0 * (place % 6), 40.0 + place % 5) for place in range(14)]
 ROWS += [("Lawyer", 10.0 * (place % 9), 42.0 + place % 3) for place in range(9)]
-ASK = OutlierGroups(
+ASK = OutlierContext(
     group_columns=("job", "age"),
     persons=(("CEO", 35.0, 90.0),),
     column="salary",
@@ -57,9 +57,9 @@ def table_of(rows: list[tuple[str, float, float]]) -> Table:
     return Table(DOMAIN, {"job": list(jobs), "age": list(ages), "salary": list(salaries)})
 
 
-def worths(query: OutlierGroups, table: Table) -> dict[Choices, int]:
+def worths(query: OutlierContext, table: Table) -> dict[Choices, int]:
     """The matching contexts of the first person, and what each is worth."""
-    space = query._space(table.domain, query.persons[0])
+    space = query.space(table.domain, query.persons[0])
     rule = detectors.detector(query.detector)
     view = look_from(table, space, query.column, float(query.persons[0][-1]), rule)
     found = enumerate(view.scan().tolist())
@@ -80,7 +80,7 @@ def law(worth: dict[Choices, int], n_groups: int, scale: float) -> dict[Any, flo
     return chances
 
 
-def worst_ratio(query: OutlierGroups, choosing: GroupChoice) -> float:
+def worst_ratio(query: OutlierContext, choosing: GroupChoice) -> float:
     """Over tables one record apart with the same matching contexts."""
     here = worths(query, table_of(ROWS))
     scale = float(choosing.mechanism("direct").scale)
@@ -110,7 +110,7 @@ def test_direct_choices_follow_the_exact_law() -> None:
     query = replace(ASK, n_groups=2, epsilon=2, sampler="direct")
     table, source, runs = table_of(ROWS), seeded(3), 1000
     expected = law(worths(query, table), 2, float(query._choosing.mechanism("direct").scale))
-    space = query._space(DOMAIN, query.persons[0])
+    space = query.space(DOMAIN, query.persons[0])
     counts: Counter[Any] = Counter()
     for _ in range(runs):
         groups = query.answer(table, source).value[0].groups
@@ -125,7 +125,7 @@ def test_told_groups_differ_match_and_contain_the_person(sampler: Any) -> None:
     query = replace(ASK, n_groups=3, sampler=sampler, max_visits=20, epsilon=50)
     table = table_of(ROWS)
     (found,) = query.answer(table, seeded(1)).value
-    space = query._space(DOMAIN, query.persons[0])
+    space = query.space(DOMAIN, query.persons[0])
     assert len(set(found.groups)) == len(found.groups) == 3
     assert {space.choices(group) for group in found.groups} <= worths(query, table).keys()
 
@@ -168,12 +168,9 @@ def test_persons_are_answered_in_the_order_asked_and_nobody_found_is_said() -> N
     assert b"<svg" in svg(draw(release))
 
 
-def test_one_person_without_cuts_is_the_person_of_outlier_context() -> None:
-    alone = replace(ASK, group_columns=("job",), persons=(("CEO", 90.0),), cuts=())
-    same = OutlierContext(
-        record=(("job", "CEO"),), column="salary", value=90, epsilon=1, detector="grubbs"
-    )
-    assert alone.guarantee().adjacency == same.guarantee().adjacency
+def test_who_is_admitted_hangs_on_the_person_and_the_cuts() -> None:
+    alone = replace(ASK, n_groups=2, epsilon=2)
+    assert alone.guarantee().adjacency == ASK.guarantee().adjacency
     other = replace(ASK, cuts=(("age", 30.0, 60.0),))
     assert other.guarantee().adjacency != ASK.guarantee().adjacency
 
@@ -229,7 +226,7 @@ def test_a_text_that_lists_nobody_stands_for_itself() -> None:
         assert alone.each() == (alone,)
 
 
-class TooSharp(OutlierGroups):
+class TooSharp(OutlierContext):
     """A planted bug: every group and every person pays as if it were the only one."""
 
     @property
@@ -238,7 +235,7 @@ class TooSharp(OutlierGroups):
         return _Alone(*(getattr(honest, name) for name in GroupChoice.__match_args__))
 
     def guarantee(self) -> Guarantee:
-        return OutlierGroups(
+        return OutlierContext(
             **{name: getattr(self, name) for name in self.parameters()}
         ).guarantee()
 
@@ -250,34 +247,35 @@ class _Alone(GroupChoice):
         ).mechanism(sampler)
 
 
-class SizesTooFine(OutlierGroups):
+class SizesTooFine(OutlierContext):
     """A planted bug: each size has the noise of a count that is told alone."""
 
     @property
     def size_noise(self) -> DiscreteLaplace | None:
-        return DiscreteLaplace.for_loss(4 * self.epsilon * self.size_share, 1)
+        share = self.size_share or 1  # other games buy no size
+        return DiscreteLaplace.for_loss(4 * self.epsilon * share, 1)
 
     def guarantee(self) -> Guarantee:
-        return OutlierGroups(
+        return OutlierContext(
             **{name: getattr(self, name) for name in self.parameters()}
         ).guarantee()
 
 
 def test_planted_bugs_are_caught_by_the_games() -> None:
     """That the honest question is not caught by them is in every question's contract."""
-    assert not replay_game(games(TooSharp)[0]).holds
-    assert not replay_game(games(SizesTooFine)[1]).holds
+    assert not replay_game(games(TooSharp)[3]).holds
+    assert not replay_game(games(SizesTooFine)[4]).holds
 
 
 def test_the_audits_tables_have_the_same_matching_contexts() -> None:
-    for game in games():
-        assert isinstance(game.query, OutlierGroups)
+    for game in games()[3:]:
+        assert isinstance(game.query, OutlierContext)
         left, right = (worths(game.query, table) for table in (game.left, game.right))
         assert left.keys() == right.keys()
         assert len(left) == 4
 
 
-def changed(**parameters: Any) -> Callable[[], OutlierGroups]:
+def changed(**parameters: Any) -> Callable[[], OutlierContext]:
     return lambda: replace(ASK, **parameters)
 
 
@@ -292,7 +290,7 @@ def changed(**parameters: Any) -> Callable[[], OutlierGroups]:
         (changed(persons=(("CEO", float("nan"), 90.0),)), "finite"),
         (changed(persons=(("CEO", 35.0, 90.0),) * 2), "differ"),
         (changed(column="age"), "another column"),
-        (changed(cuts=(("age",),)), "column and numbers"),
+        (changed(cuts=(("age",),)), "column and values of it"),
         (changed(cuts=(("salary", 3.0),)), "group columns"),
         (changed(cuts=(("age", 3.0), ("age", 4.0))), "each once"),
         (changed(cuts=(("age", "x"),)), "finite"),
@@ -302,14 +300,13 @@ def changed(**parameters: Any) -> Callable[[], OutlierGroups]:
         (changed(size_share=1), "below 1"),
         (changed(size_share=-1), "at least 0"),
         (changed(epsilon=0), "epsilon"),
-        (changed(utility="overlap"), "need no start"),
         (changed(utility="beauty"), "known one"),
         (changed(detector="nose"), "known one"),
         (changed(sampler="magic"), "sampler must be one of"),
     ],
 )
 def test_bad_parameters_are_refused_with_a_way_out(
-    make: Callable[[], OutlierGroups], message: str
+    make: Callable[[], OutlierContext], message: str
 ) -> None:
     with pytest.raises(InvalidParameter, match=message):
         make()
@@ -328,7 +325,7 @@ def test_bad_parameters_are_refused_with_a_way_out(
     ],
 )
 def test_what_does_not_fit_the_domain_is_refused_before_any_charge(
-    make: Callable[[], OutlierGroups], message: str
+    make: Callable[[], OutlierContext], message: str
 ) -> None:
     with pytest.raises(InvalidParameter, match=message):
         make().check(DOMAIN)
@@ -434,3 +431,78 @@ def test_the_owner_sees_who_is_in_each_group_and_is_told_that_it_is_not_private(
         assert f"{int(population(group, table).sum())} records" in picture
     nobody = replace(query, persons=(("CEO", 35.0, 42.0),)).answer(table, seeded(1))
     assert "no group was told" in svg(draw_for_owner(nobody, table)).decode()
+
+
+def test_a_start_may_be_a_range_of_a_number() -> None:
+    query = replace(ASK, start=(("age", 20.0, 40.0), ("job", "CEO")))
+    space = query.space(DOMAIN, query.persons[0])
+    assert (
+        space.context(query._start(space)).in_words() == "job in {CEO} and age from 0 to below 50"
+    )
+    with pytest.raises(InvalidParameter, match="contain the record"):
+        replace(ASK, start=(("age", 60.0, 70.0),)).check(DOMAIN)
+
+
+ISLANDS = Domain((Categorical("place", tuple("abcdef")), Numeric("salary", 0, 100)))
+
+
+def islands() -> tuple[Table, OutlierContext]:
+    """A person who stands out in two kinds of groups, of which no search from one finds all."""
+    salaries: dict[str, list[float]] = {
+        "a": [],
+        "b": [50.0] * 12,
+        "c": [50.0] * 12,
+        "d": [0.0, 100.0] * 20,
+    }
+    salaries |= {"e": [50.0] * 40, "f": [50.0] * 40}
+    rows = [
+        (place, min(pay + 0.01 * n, 100.0))
+        for place, pays in salaries.items()
+        for n, pay in enumerate(pays)
+    ]
+    columns = {"place": [place for place, _ in rows], "salary": [pay for _, pay in rows]}
+    table = Table(ISLANDS, columns)
+    query = OutlierContext(
+        group_columns=("place",),
+        persons=(("a", 90.0),),
+        column="salary",
+        epsilon=1,
+        detector="grubbs(alpha=0.05)",
+        start=(("place", "a", "b"),),
+        sampler="bfs",
+        max_visits=4,
+    )
+    return table, query
+
+
+@pytest.mark.parametrize("n_starts", [1, 2, 3])
+def test_starts_are_matches_as_far_apart_as_can_be(n_starts: int) -> None:
+    table, query = islands()
+    space = query.space(ISLANDS, query.persons[0])
+    view = look_from(table, space, "salary", 90.0, detectors.detector(query.detector))
+    found = first_matches(view, query._start(space), 1 << 14, n_starts)
+    assert found[0] == query._start(space)
+    assert len(set(found)) == n_starts
+    assert view.judge(found).matches.all()
+    every = [space.numbered(number) for number in range(space.n_contexts)]
+    matches = [one for one, fits in zip(every, view.judge(every).matches, strict=True) if fits]
+    for place in range(1, n_starts):
+        nearest = [
+            min((one[0] ^ other[0]).bit_count() for other in found[:place]) for one in matches
+        ]
+        own = min((found[place][0] ^ other[0]).bit_count() for other in found[:place])
+        assert own == max(nearest)
+
+
+@pytest.mark.parametrize("sampler", ["random-walk", "dfs", "bfs"])
+def test_several_starts_draw_as_much_whatever_matches_and_lose_what_one_does(sampler: Any) -> None:
+    table, query = islands()
+    several = replace(query, sampler=sampler, n_starts=3)
+    assert several.guarantee() == replace(several, n_starts=1).guarantee()
+    nobody = Table(ISLANDS, {"place": [], "salary": []})
+    for seed in range(5):
+        sources = [seeded(seed), seeded(seed)]
+        for rows, source in zip((table, nobody), sources, strict=True):
+            several.answer(rows, source)
+        after = [source.bytes(8) for source in sources]
+        assert after[0] == after[1]  # both have made as many requests
