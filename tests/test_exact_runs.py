@@ -96,13 +96,12 @@ def with_ids(asked: ExactOutliers, ids: list[str] | None) -> Callable[[Seat], Ex
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
-    """What travels between engines by rank and size, what is opened, and what computing parties
-    hold."""
+    """The sizes of messages between engines, what is opened, and what computing parties hold."""
     noted: dict[str, list[Any]] = {"requests": [], "opened": [], "shares": []}
     check, opened, share = Requests._check, protocol.opened, protocol._Run.share
 
     def noting_check(self: Requests, meta: bytes, body: memoryview) -> None:
-        noted["requests"].append((self.rank, _payload(body)))
+        noted["requests"].append(_payload(body))
         check(self, meta, body)
 
     def noting_opened(shares: list[Any]) -> Any:
@@ -127,7 +126,7 @@ def test_over_rows_only_verdicts_are_opened_and_messages_do_not_tell_the_data(
 ) -> None:
     asked, sizes = question(), []
     assert asked.program(ROWS).sample == 100
-    for seed in (1, 2):
+    for seed in (1, 2):  # two data sets with one answer
         for noted in seen.values():
             noted.clear()
         points = data(seed)
@@ -145,9 +144,9 @@ def test_over_rows_only_verdicts_are_opened_and_messages_do_not_tell_the_data(
                 for place in range(len(COLUMNS)):
                     found = spearmanr(held[:, place, component], points[:, place]).statistic
                     assert abs(found) < 5 / np.sqrt(ROWS)
-        sent = Counter(seen["requests"])
-        sizes.append({key: sent[key] for key in sent if key[1] > 9})  # numbers in receipts vary
-    assert sizes[0] == sizes[1]  # sizes, numbers and senders of all messages between engines
+        sizes.append(Counter(size for size in seen["requests"] if size > 9))  # less are receipts
+    # As many messages of every size; the engine draws which of the three sends some of them.
+    assert sizes[0] == sizes[1]
     assert sum(sizes[0].values()) > 1000
 
 
@@ -155,12 +154,12 @@ def test_over_rows_only_verdicts_are_opened_and_messages_do_not_tell_the_data(
 def test_a_radius_mistyped_by_ten_opens_two_bits_and_nothing_else(
     seen: dict[str, list[Any]],
 ) -> None:
-    asked = question(radius=0.25)
-    points = data(1)
-    assert len(pooled(asked, points)) > ROWS / 2
+    asked = question(radius=0.25, sample=1000)
+    points = data(1)[:300]
+    assert len(pooled(asked, points)) > 150
     answers = run(asked, over_rows(points))
     for name in ("h1", "h2"):
-        assert (answers[name].fits, answers[name].few) == (False, False)
+        assert (answers[name].fits, answers[name].few) == (True, False)
         assert len(answers[name].rows) == 0
         assert "No verdict was opened" in answers[name].sentences()[-1]
     assert all(set(words[2:]) == {0} for words in seen["opened"])
@@ -243,6 +242,28 @@ def test_ids_must_be_one_for_each_row_and_none_twice() -> None:
 
 
 @needs_engine
+def test_values_outside_the_agreed_ranges_open_no_verdict(seen: dict[str, list[Any]]) -> None:
+    """They would wrap around 64 bits and ask more than balls can."""
+
+    class Wrapping(ExactOutliers):
+        def integers(self, points: Points, columns: Any) -> NDArray[np.int64]:
+            made = super().integers(points, columns)
+            if len(made) == 200:
+                made[7, 1] = -1
+                made[9, 2] = 2**62
+            return made
+
+    asked = question(sample=1000)
+    tables = over_rows(data(1)[:300])
+    liar = Wrapping(**vars(asked))
+    answers = run(asked, tables, {"h1": liar.take_part})
+    for name in ("h1", "h2"):
+        assert (answers[name].fits, len(answers[name].rows)) == (False, 0)
+        assert "outside the agreed ranges" in answers[name].sentences()[-1]
+    assert all(set(words[2:]) == {0} for words in seen["opened"])
+
+
+@needs_engine
 def test_a_lost_engine_ends_the_run_for_everybody(
     monkeypatch: pytest.MonkeyPatch, seen: dict[str, list[Any]]
 ) -> None:
@@ -269,6 +290,7 @@ def test_a_holder_that_sends_two_versions_is_noticed(monkeypatch: pytest.MonkeyP
         return shares
 
     monkeypatch.setattr(protocol, "split", two_versions)
+    monkeypatch.setattr(EngineProcess, "compile", lambda *_: "00" * 32)  # not needed to notice
     with pytest.raises(ProtocolAborted, match=r"hold different shares in 'comparing inputs'"):
         run(question(sample=1000), over_rows(data(1)[:300]))
 
@@ -287,13 +309,15 @@ class Two(dict):
     items = lambda self: self.good.items()
 
 def compiled(job):
+    good = honest(job)
     own, n = {own}, job["rows"]
     radius = np.full((n, n), job["squared_radius"], np.int64)
     crowd = np.full(n, job["max_crowd"], np.int64)
     radius[:own], crowd[:own] = -1, 0
     radius[np.arange(own), {victim}] = np.array({thresholds})
-    made = Two(honest(dict(job, squared_radius=radius, max_crowd=crowd, most_outliers=n)))
-    made.good = honest(job)
+    anything = dict(most_outliers=n, widths=[2**62] * len(job["widths"]))
+    made = Two(honest(dict(job, squared_radius=radius, max_crowd=crowd, **anything)))
+    made.good = good
     return made
 
 runner.compiled = compiled
@@ -327,8 +351,8 @@ def test_a_dishonest_computing_party_with_verdicts_reads_a_victim_unnoticed(
             super().__init__()
 
     class Liar(ExactOutliers):
-        def integers(self, points: Points, columns: Any) -> NDArray[np.int64]:  # noqa: ARG002
-            return places
+        def integers(self, points: Points, columns: Any) -> NDArray[np.int64]:
+            return places if len(points) == own else super().integers(points, columns)
 
     def attack(seat: Seat) -> ExactResult:
         here.dishonest = True

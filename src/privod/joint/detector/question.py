@@ -292,12 +292,12 @@ class JointProfile(JointResult):
         """Columns whose counts add up to another number of records than noise explains."""
         value, starts = self.value, self.value.layout.starts
         found = []
-        for name, start, end in zip(value.columns, starts, starts[1:], strict=False):
+        for column, start, end in zip(value.layout.columns, starts, starts[1:], strict=False):
             varies = (end - start) * value.noise_of_counts.deviation**2
             varies += value.noise_of_total.deviation**2
             apart = abs(int(value.counts[start:end].sum()) - value.total)
             if apart > DOUBT * math.sqrt(varies) + 1:
-                found.append(name)
+                found.append(column.name)
         return found
 
     def _about_holders(self) -> str:

@@ -25,8 +25,10 @@ class Program:
 
     Attributes
     ----------
-    rows, columns : int
+    rows : int
         Of all holders together.
+    widths : tuple of int
+        The largest integer of each column.
     squared_radius : int
         In squared steps.
     max_crowd : int
@@ -42,7 +44,7 @@ class Program:
     """
 
     rows: int
-    columns: int
+    widths: tuple[int, ...]
     squared_radius: int
     max_crowd: int
     sample: int
@@ -52,8 +54,8 @@ class Program:
 
     @property
     def pairs(self) -> int:
-        """How many distances are compared with the radius."""
-        return self.rows * (self.sample + self.candidates)
+        """How many numbers are compared: distances with the radius, values with their range."""
+        return self.rows * (self.sample + self.candidates + 2 * len(self.widths))
 
     def bytes_sent(self) -> float:
         """About how many bytes each computing party sends."""
@@ -65,12 +67,12 @@ class Program:
 
     def _sorted(self) -> int:
         """How many words are sorted: counts with all columns, and verdicts back into order."""
-        return self.rows * (self.columns + SORT_WORDS) if self.sample else 0
+        return self.rows * (len(self.widths) + SORT_WORDS) if self.sample else 0
 
 
 def program_for(
     rows: int,
-    columns: int,
+    widths: tuple[int, ...],
     *,
     squared_radius: int,
     max_crowd: int,
@@ -92,7 +94,7 @@ def program_for(
     else:
         fewest = _sample_count(rows, max_crowd, sample)
     most = max(1, math.floor(most_outliers * rows))
-    return Program(rows, columns, squared_radius, max_crowd, sample, chosen, fewest, most)
+    return Program(rows, widths, squared_radius, max_crowd, sample, chosen, fewest, most)
 
 
 def _sample_count(rows: int, crowd: int, sample: int) -> int:

@@ -57,8 +57,9 @@ class ExactResult(OutlierResult):
     Attributes
     ----------
     fits, few : bool or None
-        The two bits: all possible outliers were candidates; the outliers were within the answer
-        cap. Where one is false no verdict was opened. None at a party without records.
+        The two bits: all possible outliers were candidates, and all values in their ranges; the
+        outliers were within the answer cap. Where one is false no verdict was opened. None at a
+        party without records.
     """
 
     question: ExactOutliers
@@ -74,13 +75,14 @@ class ExactResult(OutlierResult):
         if self.fits and self.few:
             exact = f"Exact in steps of 1/{asked.steps()} of the radius."
             return [*super().sentences(), exact]
-        share, what = asked.most_outliers, "are"
+        share, what = asked.most_outliers, "are outliers"
         if not self.fits:
-            share, what = asked.candidates, "may be"
+            share = asked.candidates
+            what = "may be outliers, or a holder shared values outside the agreed ranges"
         return [
             f"Alone {len(self.alone)} of your {self.own_records} records are outliers.",
             f"No verdict was opened: more than {100 * share:g} % of the {self.n_records} records"
-            f" {what} outliers. Is the radius too small? Another run needs another approval.",
+            f" {what}. Is the radius too small? Another run needs another approval.",
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -182,9 +184,10 @@ class ExactOutliers(JointQuestion):
 
     def program(self, rows: int) -> Program:
         """Return the program for so many rows, or raise."""
+        highs = np.array([[high for _, high in self.ranges.values()]])
         return program_for(
             rows,
-            len(self.ranges),
+            tuple(self.integers(highs, self.columns)[0].tolist()),
             squared_radius=self.steps() ** 2,
             max_crowd=crowd_limit(self.far_fraction, rows),
             sample=self.sample,
@@ -226,8 +229,9 @@ class ExactOutliers(JointQuestion):
             (
                 "each holder",
                 f"for {whose} whether it is an outlier, every holder's number of rows and columns,"
-                " and two bits: whether all possible outliers were candidates, and whether the"
-                " outliers were within the answer cap (where one is 0, no verdict)",
+                " and two bits: whether all possible outliers were candidates and all values in"
+                " their ranges, and whether the outliers were within the answer cap (where one is"
+                " 0, no verdict)",
             ),
             ("each computing party", "every holder's number of rows and columns"),
             ("two computing parties together", "every value of every holder"),

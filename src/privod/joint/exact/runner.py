@@ -60,7 +60,8 @@ def compiled(job: dict[str, Any]) -> Steps:
 
     jax.config.update("jax_enable_x64", True)  # without it jax silently cuts words to 32 bits
     word = jnp.int64
-    n, d, m, s = (job[name] for name in ("rows", "columns", "sample", "candidates"))
+    n, m, s = job["rows"], job["sample"], job["candidates"]
+    widths, d = jnp.asarray(job["widths"], word), len(job["widths"])
 
     def count(near: Any, others: Any, before: Any) -> tuple[Any]:
         lengths = (near * near).sum(1, dtype=word)[:, None]
@@ -75,14 +76,20 @@ def compiled(job: dict[str, Any]) -> Steps:
         fits = (ordered[0][s] > word(job["fewest"])).astype(word)
         return ordered[1], jnp.stack([column[:s] for column in ordered[2:]], 1), fits[None]
 
-    def answer(crowds: Any, zero: Any, *screened: Any) -> tuple[Any]:
+    def outside(rows: Any, before: Any) -> tuple[Any]:
+        beyond = (rows < word(0)).astype(word) + (rows > widths).astype(word)
+        return (before + beyond.sum(dtype=word)[None],)
+
+    def answer(crowds: Any, beyond: Any, zero: Any, *screened: Any) -> tuple[Any]:
         outlying = (crowds <= word(job["max_crowd"])).astype(word)
         few = (outlying.sum(dtype=word) <= word(job["most_outliers"])).astype(word)[None]
-        told, fits = outlying * few, jnp.ones(1, word)
+        fits = (beyond <= word(0)).astype(word)  # a value outside its range would wrap
         if screened:
-            numbers, fits = screened
-            padded = jnp.concatenate([told * fits, jnp.zeros(n - s, word)])
-            told = jax.lax.sort((numbers, padded), num_keys=1)[1]  # back into the order of rows
+            fits = fits * screened[1]
+        told = outlying * (few * fits)
+        if screened:
+            padded = jnp.concatenate([told, jnp.zeros(n - s, word)])
+            told = jax.lax.sort((screened[0], padded), num_keys=1)[1]  # in the order of rows again
         return (jnp.concatenate([fits, few, told]) + zero,)  # a sum is held as shares of words
 
     made: Steps = {}
@@ -107,7 +114,9 @@ def compiled(job: dict[str, Any]) -> Steps:
         add(("screen",), screen, (n,), (n, d))
     for near, others in sorted(shapes):
         add(("count", near, others), count, (near, d), (others, d), (near,))
-    add(("answer",), answer, (s,), (2 + n,), *([(n,), (1,)] if m else []))
+    for size in sorted({high - low for low, high in pieces(n, PAIRS // d)}):
+        add(("outside", size), outside, (size, d), (1,))
+    add(("answer",), answer, (s,), (1,), (2 + n,), *([(n,), (1,)] if m else []))
     return made
 
 
@@ -183,8 +192,12 @@ def compute(
     crowds = np.zeros((s, 2), np.uint64)
     for (low, high), (start, end) in to_count:
         crowds[low:high] = counted(candidates[low:high], rows[start:end], crowds[low:high])
-    engine.set(crowds=crowds, zero=np.zeros((2 + n, 2), np.uint64))
-    engine.run(("answer",), "crowds zero numbers fits" if m else "crowds zero", "told")
+    engine.set(beyond=np.zeros((1, 2), np.uint64), zero=np.zeros((2 + n, 2), np.uint64))
+    for low, high in pieces(n, PAIRS // rows.shape[1]):
+        engine.set(near=rows[low:high])
+        engine.run(("outside", high - low), "near beyond", "beyond")
+    engine.set(crowds=crowds)
+    engine.run(("answer",), "crowds beyond zero" + " numbers fits" * bool(m), "told")
     moved(total, total)
     return engine.get("told")
 
@@ -225,7 +238,7 @@ def main() -> None:
     started = json.loads(read(source))
     link = connect(started)
     engine = Engine(link, code)
-    rows = engine.np.frombuffer(read(source), "<u8").reshape(job["rows"], job["columns"], 2)
+    rows = engine.np.frombuffer(read(source), "<u8").reshape(job["rows"], -1, 2)
     sample = engine.np.frombuffer(read(source), "<u8").astype(int)
     told = compute(engine, job, rows, sample, lambda done, total: say(done=done, total=total))
     say(answer=len(told))
