@@ -10,6 +10,7 @@ from privod.privacy import Guarantee
 from privod.query.checks import checked_truth
 from privod.query.query import Query, Release
 from privod.registry import load, questions
+from privod.texts import did_you_mean
 
 __all__ = [
     "JOINT_QUESTIONS",
@@ -63,7 +64,8 @@ def kind_of(name: str) -> type[Query[Any]]:
             f"{name!r} is asked between several holders, not of a curator."
             " Try: privod plan --help, privod party --help."
         )
-    raise NotFound(f"There is no question {name!r}. There are: {', '.join(sorted(QUERIES))}.")
+    near = did_you_mean(name, [one.rpartition("-")[0] for one in QUERIES])
+    raise NotFound(f"There is no question {name!r}.{near} There are: {', '.join(sorted(QUERIES))}.")
 
 
 def newest(name: str, known: Mapping[str, Any]) -> Any | None:
