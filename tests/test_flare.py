@@ -23,7 +23,7 @@ from privod.joint.roster import Roster
 from privod.joint.site import Site
 from privod.joint.transport.channel import Meeting
 from privod.joint.transport.memory import MemoryChannel
-from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.detector_profile.release import NoisyProfile
 
 flare = pytest.importorskip("privod.joint.flare", reason="needs nvflare")
 

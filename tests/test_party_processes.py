@@ -30,13 +30,13 @@ PRIVOD = [sys.executable, "-c", "from privod.cli import main; main()"]
 COLUMNS = ["x", "y", "z"]
 STRANGER = 40.0
 QUESTION = {
-    "name": "joint-detector-1",
+    "name": "joint-detector",
     "columns": COLUMNS,
     "epsilon": "20",  # so much that noise never decides
     "target_fraction": 0.01,
 }
 LONG = {  # enough rounds to be interrupted
-    "name": "published-outliers-1",
+    "name": "published-outliers",
     "partition": "horizontal",
     "radius": 6.0,
     "far_fraction": 0.98,

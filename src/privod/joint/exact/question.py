@@ -120,7 +120,7 @@ class ExactOutliers(JointQuestion):
         The answer cap: with a larger share of outliers no verdict is opened.
     """
 
-    name: ClassVar[str] = "exact-outliers-1"
+    name: ClassVar[str] = "exact-outliers"
     question: ClassVar[str] = (
         "Which of my records are outliers in our joint data, exactly, with only the answer opened?"
     )
