@@ -32,10 +32,10 @@ from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.query.scorer import Scorable
 from privod.query.scoring import score
-from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.detector_profile.release import NoisyProfile
+from privod.questions.marginals.query import Marginals
 from privod.questions.mean_covariance.query import MeanCovariance
-from privod.questions.private_detector.query import DetectorProfile
-from privod.questions.private_detector.release import NoisyProfile
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ EPSILONS = (1, 100)
 RELEASES = 5
 QUESTIONS = {
     "detector": DetectorProfile,
-    "marginals": MarginalHistograms,
+    "marginals": Marginals,
     "moments": MeanCovariance,
 }
 

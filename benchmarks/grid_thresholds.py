@@ -24,7 +24,7 @@ from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.progress import track
 from privod.questions.grid_knn.query import GridKnn
-from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.marginals.query import Marginals
 
 REACH = 5.0
 TARGETS = (0.02, 0.1)
@@ -110,7 +110,7 @@ def by_marginals(case: Case) -> dict[str, float]:
     names = tuple(f"x{axis}" for axis in range(case.columns))
     found = {}
     for score_by in ("density", "tail"):
-        asked = MarginalHistograms(columns=names, epsilon=1, score_by=score_by)
+        asked = Marginals(columns=names, epsilon=1, score_by=score_by)
         flagged = []
         for points, fresh in samples(case):
             release = asked.answer(table_of(points), secure()).value

@@ -51,8 +51,8 @@ from privod.outliers.grid.grid import Grid
 from privod.query.crowd_bounds import count_outliers
 from privod.query.distances import Distances
 from privod.questions.density_sketch.query import DensitySketch
-from privod.questions.marginals.query import MarginalHistograms
-from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.marginals.query import Marginals
 from privod.threads import available_threads
 
 NUMBERS = tuple(Numeric(f"n{place}", -4, 4) for place in range(6))
@@ -143,7 +143,7 @@ def detector(folder: Path, _rows: int) -> int:
 
 def marginals(folder: Path, _rows: int) -> int:
     """The release of six histograms, of which the number of records is told."""
-    query = MarginalHistograms(columns=PLAIN.names, epsilon=10**6, bins=20)
+    query = Marginals(columns=PLAIN.names, epsilon=10**6, bins=20)
     return int(query.answer(Table.over(PLAIN, stored(folder)), seeded(0)).value.counts[0].sum())
 
 

@@ -14,7 +14,7 @@ from privod.data.binning import Codes, Equal, Octaves
 from privod.mechanisms import seeded
 from privod.outliers.grid.grid import Grid
 from privod.questions.histogram.query import Histogram
-from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.marginals.query import Marginals
 
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
 
@@ -39,7 +39,7 @@ def test_histogram_grid_and_marginals_count_a_value_in_one_bin(
     values = table.numbers()[:, 0]
     by_rule = np.bincount(Equal(column.low, column.high, bins).places(values), minlength=bins)
     histogram = Histogram(columns=("x",), bins=bins, epsilon="1000000")
-    marginals = MarginalHistograms(columns=("x",), bins=bins, epsilon="1000000")
+    marginals = Marginals(columns=("x",), bins=bins, epsilon="1000000")
     grid = Grid((column,), bins).all_counts(values[:, None])
     assert grid.tolist() == by_rule.tolist()
     drawn = histogram.answer(table, seeded(1)).value.counts  # so large an epsilon adds nothing

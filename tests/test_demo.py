@@ -52,12 +52,12 @@ def test_the_first_screen_has_whole_answers_with_their_errors_and_prices(shown: 
     assert sum(len(textwrap.wrap(text, WIDTH)) for text in texts) <= LINES
     for step in steps:
         assert step in shown.steps
-        if step.name != "outlier-context-1":  # a group is chosen at random, with no margin
+        if step.name != "outlier-context":  # a group is chosen at random, with no margin
             assert ERROR.search(step.sentence), step.sentence
 
 
 def test_the_same_records_are_shown_under_both_ways_to_protect_them(shown: Demo) -> None:
-    steps = [step for step in shown.first_screen() if step.name == "anomaly-labels-1"]
+    steps = [step for step in shown.first_screen() if step.name == "anomaly-labels"]
     assert [step.price.split()[-1] for step in steps] == ["(add-remove)", "(in-crowd)"]
 
 

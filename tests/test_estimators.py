@@ -41,11 +41,11 @@ from privod.estimators import (
 from privod.mechanisms import seeded
 from privod.privacy import Guarantee, Loss, Replace
 from privod.query.catalog import release_from_json
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
-from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.marginals.query import Marginals
 from privod.questions.private_bounds.query import PrivateBounds
-from privod.questions.private_detector.query import DetectorProfile
 
 Floats = NDArray[np.float64]
 
@@ -221,7 +221,7 @@ def test_a_wrong_parameter_is_refused_before_anything_is_asked(
     fitted = kind(random_state=0, bounds=bounds).fit(cloud(100))
     fresh = kind(bounds=bounds, **wrong)
     before = dict(vars(fitted))
-    for query in (PrivateBounds, GridKnn, MarginalHistograms):
+    for query in (PrivateBounds, GridKnn, Marginals):
         monkeypatch.setattr(query, "answer", look)
     with pytest.raises(ValueError, match=r"|".join(wrong)):
         fresh.fit(cloud(100, 3))
@@ -337,7 +337,7 @@ def test_every_score_flags_the_far(score_by: Any, drop_below: int | None) -> Non
 
 QUESTIONS: list[tuple[Any, Any]] = [
     (GridKnnDetector, GridKnn),
-    (MarginalDetector, MarginalHistograms),
+    (MarginalDetector, Marginals),
 ]
 
 
@@ -380,9 +380,9 @@ CARRIED: list[tuple[Any, Any]] = [
         GridKnnDetector,
         GridKnn(columns=("age", "dose"), epsilon=1, noise="gaussian", delta="1e-6"),
     ),
-    (MarginalDetector, MarginalHistograms(columns=("age", "dose"), epsilon=1)),
-    (MarginalDetector, MarginalHistograms(columns=("age", "dose"), epsilon=1, bins=9)),
-    (MarginalDetector, MarginalHistograms(columns=("age", "dose"), epsilon=1, score_by="tail")),
+    (MarginalDetector, Marginals(columns=("age", "dose"), epsilon=1)),
+    (MarginalDetector, Marginals(columns=("age", "dose"), epsilon=1, bins=9)),
+    (MarginalDetector, Marginals(columns=("age", "dose"), epsilon=1, score_by="tail")),
     (PrivateDetector, DetectorProfile(columns=("age", "dose"), epsilon=1)),
     (
         PrivateDetector,
@@ -422,7 +422,7 @@ def test_what_was_carried_away_in_a_file_makes_a_detector_with_its_promise(
 def test_a_file_of_another_release_makes_no_detector(tmp_path: Path) -> None:
     fitted = MarginalDetector(bounds=(-5, 5)).fit(cloud(100))
     fitted.release_.value.save(tmp_path / "m.privod")
-    with pytest.raises(InvalidParameter, match="must be a release of grid-knn-1, its file"):
+    with pytest.raises(InvalidParameter, match="must be a release of grid-knn, its file"):
         GridKnnDetector.from_release(tmp_path / "m.privod")
     with pytest.raises(InvalidData, match="There is no file"):
         GridKnnDetector.from_release(str(tmp_path / "nothing.privod"))

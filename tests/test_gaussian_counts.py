@@ -25,7 +25,7 @@ from privod.questions.grid_knn.release import NoisyGrid
 from privod.questions.histogram.audit import games as histogram_games
 from privod.questions.histogram.query import Histogram
 from privod.questions.marginals.audit import games as marginal_games
-from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.marginals.query import Marginals
 from privod.questions.marginals.release import NoisyMarginals
 
 NAMES = tuple(f"c{place}" for place in range(30))
@@ -35,7 +35,7 @@ TABLE = Table(DOMAIN, dict(zip(NAMES, ROWS.T, strict=True)))
 GAUSSIAN: dict[str, Any] = {"epsilon": 1, "noise": "gaussian", "delta": "1e-6"}
 QUESTIONS: list[Query[Any]] = [
     Histogram(columns=NAMES[:2], **GAUSSIAN),
-    MarginalHistograms(columns=NAMES, bins=10, **GAUSSIAN),
+    Marginals(columns=NAMES, bins=10, **GAUSSIAN),
     GridKnn(columns=NAMES[:2], cells_per_axis=5, **GAUSSIAN),
 ]
 
@@ -49,7 +49,7 @@ def test_the_guarantee_follows_from_the_noise(query: Any, adjacency: Any) -> Non
     assert isinstance(noise, DiscreteGaussian)
     assert noise.keeps(Loss(1, "1e-6"), changed)
     assert asked.guarantee() == Guarantee(Loss(1, "1e-6"), adjacency)
-    scores = Zcdp(Fraction(1, 10) ** 2 / 2) if query.name == "marginals-1" else Zcdp(Fraction(0))
+    scores = Zcdp(Fraction(1, 10) ** 2 / 2) if query.name == "marginals" else Zcdp(Fraction(0))
     assert asked.cost().zcdp == Zcdp(changed / (2 * noise.sigma2)) + scores
 
 
@@ -64,7 +64,7 @@ def test_answers_survive_json_and_say_their_margin(query: Any) -> None:
 
 
 def test_the_margin_covers_what_it_says() -> None:
-    query = MarginalHistograms(columns=NAMES, bins=10, **GAUSSIAN)
+    query = Marginals(columns=NAMES, bins=10, **GAUSSIAN)
     truth = np.stack([np.histogram(column, 10, (0, 1))[0] for column in ROWS.T])
     errors = [np.abs(query.answer(TABLE, seeded(seed)).value.counts - truth) for seed in range(20)]
     covered = np.mean(np.stack(errors) <= query.count_noise.quantile(0.95))
@@ -73,12 +73,12 @@ def test_the_margin_covers_what_it_says() -> None:
 
 def test_auto_takes_what_is_smaller_by_public_parameters() -> None:
     asked: dict[str, Any] = {"epsilon": 1, "noise": "auto", "delta": "1e-6"}
-    assert MarginalHistograms(columns=NAMES[:8], **asked).chosen_noise == "laplace"
-    assert MarginalHistograms(columns=NAMES, **asked).chosen_noise == "gaussian"
-    few = MarginalHistograms(columns=NAMES[:8], **asked)
+    assert Marginals(columns=NAMES[:8], **asked).chosen_noise == "laplace"
+    assert Marginals(columns=NAMES, **asked).chosen_noise == "gaussian"
+    few = Marginals(columns=NAMES[:8], **asked)
     assert few.guarantee() == Guarantee(Loss(1), AddRemove())  # no delta where none is used
     assert isinstance(few.count_noise, DiscreteLaplace)
-    without = MarginalHistograms(columns=NAMES, epsilon=1, noise="auto")
+    without = Marginals(columns=NAMES, epsilon=1, noise="auto")
     assert without.chosen_noise == "laplace"
 
 
@@ -91,7 +91,7 @@ def test_questions_with_laplace_noise_are_written_as_they_always_were() -> None:
 
 
 def marginals(**parameters: Any) -> NoisyMarginals:
-    query = MarginalHistograms(columns=NAMES, bins=10, **parameters)
+    query = Marginals(columns=NAMES, bins=10, **parameters)
     return query.answer(TABLE, secure()).value
 
 
@@ -168,7 +168,7 @@ def test_noise_that_nobody_wrote_is_refused(wrong: list[Any]) -> None:
     ],
 )
 def test_bad_parameters_are_told_by_name(parameters: dict[str, Any], message: str) -> None:
-    for kind in (Histogram, MarginalHistograms, GridKnn):
+    for kind in (Histogram, Marginals, GridKnn):
         with pytest.raises(InvalidParameter, match=message):
             kind(**{"columns": ("c0",), "epsilon": 1, **parameters})
 
@@ -195,7 +195,7 @@ class ThirdOfTheSigma(Histogram):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneColumnOnly(MarginalHistograms):
+class OneColumnOnly(Marginals):
     """A planted bug: noise as if a record were counted in one histogram."""
 
     @property

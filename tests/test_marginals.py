@@ -22,7 +22,7 @@ from privod.outliers.grid.grid import Grid
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.query.score_counts import FAR_EDGES
 from privod.questions.marginals.audit import games
-from privod.questions.marginals.query import MarginalHistograms, NoisyMarginals
+from privod.questions.marginals.query import Marginals, NoisyMarginals
 
 
 def normal_table(n: int, n_columns: int, seed: int = 0) -> Table:
@@ -34,16 +34,16 @@ def normal_table(n: int, n_columns: int, seed: int = 0) -> Table:
 def histograms(n: int, n_columns: int = 4, seed: int = 0, **more: Any) -> NoisyMarginals:
     table = normal_table(n, n_columns, seed)
     asked = {"columns": table.domain.names, "epsilon": 1, "bins": 24, **more}
-    return MarginalHistograms(**asked).answer(table, seeded(seed)).value
+    return Marginals(**asked).answer(table, seeded(seed)).value
 
 
 def test_the_loss_covers_all_columns_together() -> None:
     names = tuple("abcde")
-    query = MarginalHistograms(columns=names, epsilon="0.5", bins=8)
+    query = Marginals(columns=names, epsilon="0.5", bins=8)
     assert query.guarantee() == Guarantee(Loss(Fraction(1, 2)), AddRemove())
     assert query.count_noise == DiscreteLaplace(Fraction(5) / Fraction(9, 20))
     assert query.noise_of_scores == DiscreteLaplace(Fraction(20))
-    replaced = MarginalHistograms(columns=names, epsilon="0.5", bins=8, adjacency=Replace())
+    replaced = Marginals(columns=names, epsilon="0.5", bins=8, adjacency=Replace())
     assert replaced.guarantee() == Guarantee(Loss(Fraction(1, 2)), Replace())
     assert replaced.count_noise == DiscreteLaplace(Fraction(10) / Fraction(9, 20))
     assert replaced.noise_of_scores == DiscreteLaplace(Fraction(40))
@@ -52,7 +52,7 @@ def test_the_loss_covers_all_columns_together() -> None:
 def test_little_noise_leaves_the_histograms() -> None:
     domain = Domain((Numeric("x", 0, 4), Numeric("y", 0, 1)))
     table = Table(domain, {"x": [0.5, 0.6, 3.9], "y": [0.0, 1.0, 0.5]})
-    query = MarginalHistograms(columns=("x", "y"), epsilon=1000, bins=4)
+    query = Marginals(columns=("x", "y"), epsilon=1000, bins=4)
     value = query.answer(table, seeded(0)).value
     assert value.counts.tolist() == [[2, 0, 0, 1], [1, 0, 1, 1]]
 
@@ -90,7 +90,7 @@ def test_the_share_is_met_where_columns_go_together(score_by: str) -> None:
     rows = np.clip(shared + 0.3 * rng.normal(size=(20_000, 6)), -6, 6)
     domain = Domain(tuple(Numeric(f"x{place}", -6, 6) for place in range(6)))
     table = Table(domain, dict(zip(domain.names, rows[:10_000].T, strict=True)))
-    asked = MarginalHistograms(columns=domain.names, epsilon=1, score_by=score_by)  # type: ignore[arg-type]
+    asked = Marginals(columns=domain.names, epsilon=1, score_by=score_by)  # type: ignore[arg-type]
     value = asked.answer(table, seeded(0)).value
     scores = value.scores(rows[10_000:])
     for share in (0.02, 0.05, 0.1):
@@ -119,7 +119,7 @@ def test_many_columns_are_scored_well() -> None:
 @given(values=st.lists(st.floats(allow_nan=True), max_size=30), bins=st.integers(2, 9))
 def test_no_rows_make_it_fail(values: list[float], bins: int) -> None:
     domain = Domain((Numeric("x", -1, 1),))
-    query = MarginalHistograms(columns=("x",), epsilon=1, bins=bins)
+    query = Marginals(columns=("x",), epsilon=1, bins=bins)
     value = query.answer(Table(domain, {"x": np.array(values, dtype=float)}), secure()).value
     for scorer in (value.scorer(score_by="density"), value.scorer(score_by="tail")):
         assert np.isfinite([*scorer.scores([[0.3], [9.0]]), scorer.threshold(0.1)]).all()
@@ -159,7 +159,7 @@ def test_merged_histograms_say_how_far_off_their_counts_are() -> None:
             records[place] += Grid((merged.columns[place],), 24).all_counts(numbers)
     margin = merged.noise.quantile(0.95)
     assert (np.abs(merged.counts - records) <= margin).mean() > 0.9
-    query = MarginalHistograms(columns=("x0", "x1", "x2", "x3"), epsilon="0.2", bins=24)
+    query = Marginals(columns=("x0", "x1", "x2", "x3"), epsilon="0.2", bins=24)
     assert f"right to within {margin} with" in query.sentence(merged)
 
 
@@ -170,7 +170,7 @@ def test_values_without_counts_of_scores_are_read() -> None:
     assert "scored" not in data
     assert NoisyMarginals.from_json(data) == value
     assert value.merge(histograms(500)).scored is None
-    assert "guesses" in MarginalHistograms(columns=("x0",), epsilon=1).sentence(value)
+    assert "guesses" in Marginals(columns=("x0",), epsilon=1).sentence(value)
 
 
 @pytest.mark.parametrize(
@@ -227,9 +227,9 @@ def test_where_nobody_says_how_many_records_there_are_a_fiftieth_buys_it(
 def test_what_is_stated_under_add_remove_counts_the_bought_number_too() -> None:
     asked: dict[str, Any] = {"columns": ("x0", "x1"), "epsilon": 1, "adjacency": Replace()}
     domain = normal_table(0, 2).domain
-    (laplace,) = MarginalHistograms(**asked).also(domain)
+    (laplace,) = Marginals(**asked).also(domain)
     assert laplace.cost.loss == Loss(Fraction(44, 100) + Fraction(1, 20) + Fraction(1, 50))
-    query = MarginalHistograms(**asked, noise="gaussian", delta="1e-6")
+    query = Marginals(**asked, noise="gaussian", delta="1e-6")
     (gaussian,) = query.also(domain)
     assert gaussian.cost.loss == query.guarantee().loss
     rho = MergedNoise.of(query.count_noise).gaussian[0][0]
@@ -266,13 +266,13 @@ def test_damaged_histograms_are_refused() -> None:
 def test_wrong_parameters_are_refused(wrong: dict[str, object], message: str) -> None:
     right: dict[str, object] = {"columns": ("x",), "epsilon": 1}
     with pytest.raises(InvalidParameter, match=message):
-        MarginalHistograms(**{**right, **wrong})  # type: ignore[arg-type]
+        Marginals(**{**right, **wrong})  # type: ignore[arg-type]
     domain = Domain((Numeric("x", 0, 1),))
     with pytest.raises(InvalidParameter, match="bins must give at most"):
-        MarginalHistograms(columns=("x",), epsilon=1, bins=10**8).check(domain)
+        Marginals(columns=("x",), epsilon=1, bins=10**8).check(domain)
 
 
-class _NoiseOfOneColumn(MarginalHistograms):
+class _NoiseOfOneColumn(Marginals):
     """A planted bug: each histogram is noisy as if it were the only one."""
 
     @property
@@ -283,7 +283,7 @@ class _NoiseOfOneColumn(MarginalHistograms):
         return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
 
 
-class _ExactTotal(MarginalHistograms):
+class _ExactTotal(Marginals):
     """A planted bug: the number of records is bought for next to nothing."""
 
     @property
@@ -294,7 +294,7 @@ class _ExactTotal(MarginalHistograms):
         return Guarantee(Loss(Fraction(self.epsilon)), self.adjacency)
 
 
-class _ExactScores(MarginalHistograms):
+class _ExactScores(Marginals):
     """A planted bug: records are counted by their scores for next to nothing."""
 
     @property
@@ -325,7 +325,7 @@ def test_the_audit_catches_the_noise_of_one_column_and_not_the_honest_one(place:
 
 def test_before_paying_it_says_of_how_many_records_a_threshold_is_a_guess() -> None:
     domain = normal_table(0, 2).domain
-    query = MarginalHistograms(columns=domain.names, epsilon=1)
+    query = Marginals(columns=domain.names, epsilon=1)
     sentence = query.preview(domain).sentence()
     assert "flag 1% of the records is a guess where they are fewer than about 10,000" in sentence
     value = query.answer(normal_table(10_000, 2), seeded(0)).value

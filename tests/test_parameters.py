@@ -46,7 +46,7 @@ class Everything(Query[int]):  # never asked, so what it would answer is left ou
         No.
     """
 
-    name: ClassVar[str] = "everything-1"
+    name: ClassVar[str] = "everything"
     radius: float
     margin: float | None = None
     mode: Literal["fast", "slow"] = "fast"

@@ -22,7 +22,7 @@ from privod.mechanisms import seeded
 from privod.query.release_file import question_of_file
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
-from privod.questions.marginals.query import MarginalHistograms, NoisyMarginals
+from privod.questions.marginals.query import Marginals, NoisyMarginals
 
 Saved = NoisyGrid | NoisyMarginals
 DOMAIN = Domain((Numeric("x", 0, 4), Numeric("y", 0, 4)))
@@ -37,7 +37,7 @@ def saved(kind: str) -> Saved:
     points = np.random.default_rng(0).random((60, 2)) * 4
     table = Table(DOMAIN, {"x": points[:, 0], "y": points[:, 1]})
     if kind == "marginals":
-        query = MarginalHistograms(columns=("x", "y"), epsilon=1, bins=5)
+        query = Marginals(columns=("x", "y"), epsilon=1, bins=5)
         return query.answer(table, seeded(0)).value
     dropped = 2 if kind == "sparse" else None
     asked = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=5, drop_below=dropped)
@@ -96,7 +96,7 @@ def test_what_was_saved_is_read_and_known_by_its_kind(tmp_path: Path) -> None:
         assert read(FILES[kind], value, tmp_path) == value
         found = question_of_file(tmp_path / "file.privod")
         assert found == value.question
-    with pytest.raises(InvalidData, match="not a release of grid-knn-1 that privod saved"):
+    with pytest.raises(InvalidData, match="not a release of grid-knn that privod saved"):
         NoisyGrid.load(tmp_path / "file.privod")
 
 

@@ -100,7 +100,7 @@ def test_it_registers_from_every_source_in_one_command_after_a_draft(tmp_path: P
     for name in ("csv", "parquet", "duckdb", "pandas"):
         assert here.report(name).kept == N
         here.open_budget(name, AddRemove(), Loss(5000))
-        kind = QUERIES["histogram-1"]
+        kind = QUERIES["histogram"]
         asked = kind.from_parameters({"columns": ["country", "grade"], "epsilon": 1000})
         counts[name] = here.ask(asked, name).release.value.counts.tolist()
     assert counts["csv"] == counts["parquet"] == counts["duckdb"] == counts["pandas"]

@@ -39,11 +39,11 @@ from privod.mechanisms import seeded
 from privod.outliers.grid.grid import Grid, neighbor_scores
 from privod.progress import track
 from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
-from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.marginals.query import Marginals
 from privod.questions.mean_covariance.query import MeanCovariance
 from privod.questions.private_bounds.query import PrivateBounds
-from privod.questions.private_detector.query import DetectorProfile
 
 Rows = list[Row]
 
@@ -211,7 +211,7 @@ def sparse(split: Split, cells: int, epsilon: str, seed: int) -> Floats:
 def marginals(split: Split, _: int, epsilon: str, seed: int) -> Floats:
     """One histogram a column."""
     names, n = split.reference.domain.names, len(split.reference)
-    asked = MarginalHistograms(columns=names, epsilon=epsilon, expected_records=n)
+    asked = Marginals(columns=names, epsilon=epsilon, expected_records=n)
     return (
         asked.answer(split.reference, seeded(seed))
         .value.scorer(score_by="density")
@@ -225,9 +225,7 @@ def bought(split: Split, _: int, epsilon: str, seed: int) -> Floats:
     wide = table_of(tuple(Numeric(name, -(2.0**64), 2.0**64) for name in names), rows)
     share = Fraction(epsilon) / 4
     ranges = PrivateBounds(columns=names, epsilon=share).answer(wide, seeded(seed)).value
-    asked = MarginalHistograms(
-        columns=names, epsilon=Fraction(epsilon) - share, expected_records=len(rows)
-    )
+    asked = Marginals(columns=names, epsilon=Fraction(epsilon) - share, expected_records=len(rows))
     value = asked.answer(table_of(ranges, rows), seeded(seed)).value
     return value.scores(split.test)
 

@@ -156,6 +156,12 @@ from privod.questions.density_sketch.query import (
 from privod.questions.density_sketch.release import (
     NoisySketch as NoisySketch,
 )
+from privod.questions.detector_profile.query import (
+    DetectorProfile as DetectorProfile,
+)
+from privod.questions.detector_profile.release import (
+    NoisyProfile as NoisyProfile,
+)
 from privod.questions.graded_count.query import (
     GradedCount as GradedCount,
 )
@@ -171,10 +177,10 @@ from privod.questions.histogram.query import (
 )
 from privod.questions.interactive_grid.query import (
     GridScores as GridScores,
-    InteractiveGridScores as InteractiveGridScores,
+    InteractiveGrid as InteractiveGrid,
 )
 from privod.questions.marginals.query import (
-    MarginalHistograms as MarginalHistograms,
+    Marginals as Marginals,
 )
 from privod.questions.marginals.release import (
     NoisyMarginals as NoisyMarginals,
@@ -213,12 +219,6 @@ from privod.questions.outlier_subspaces.query import (
 )
 from privod.questions.private_bounds.query import (
     PrivateBounds as PrivateBounds,
-)
-from privod.questions.private_detector.query import (
-    DetectorProfile as DetectorProfile,
-)
-from privod.questions.private_detector.release import (
-    NoisyProfile as NoisyProfile,
 )
 from privod.questions.quantiles.query import (
     NoisyQuantiles as NoisyQuantiles,

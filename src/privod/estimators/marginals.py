@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from privod.estimators.detector import ReleaseDetector
 from privod.privacy import Number
 from privod.query.query import Release
-from privod.questions.marginals.query import MarginalHistograms, NoisyMarginals
+from privod.questions.marginals.query import Marginals, NoisyMarginals
 
 __all__ = ["MarginalDetector"]
 
@@ -59,7 +59,7 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
         "score_by": [StrOptions({"density", "tail"})],
     }
 
-    _asks = MarginalHistograms
+    _asks = Marginals
     _carries = NoisyMarginals
 
     def __init__(
@@ -89,8 +89,8 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
         self.bins = bins
         self.score_by = score_by
 
-    def _query(self, columns: tuple[str, ...], epsilon: Fraction) -> MarginalHistograms:
-        return MarginalHistograms(
+    def _query(self, columns: tuple[str, ...], epsilon: Fraction) -> Marginals:
+        return Marginals(
             columns=columns,
             epsilon=epsilon,
             bins=_whole(self.bins),
@@ -99,17 +99,15 @@ class MarginalDetector(ReleaseDetector[NoisyMarginals]):
             adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
         )
 
-    def _query_like(
-        self, release: Release[NoisyMarginals], epsilon: Fraction
-    ) -> MarginalHistograms:
+    def _query_like(self, release: Release[NoisyMarginals], epsilon: Fraction) -> Marginals:
         query = release.query
-        assert isinstance(query, MarginalHistograms)  # noqa: S101 - what such a release answers
+        assert isinstance(query, Marginals)  # noqa: S101 - what such a release answers
         return replace(query, epsilon=epsilon, bins=release.value.counts.shape[1])
 
     @staticmethod
-    def _query_of(value: NoisyMarginals) -> MarginalHistograms:
+    def _query_of(value: NoisyMarginals) -> Marginals:
         loss, bins = value.guarantee.loss, value.counts.shape[1]
-        return MarginalHistograms(
+        return Marginals(
             columns=tuple(column.name for column in value.columns),
             epsilon=loss.epsilon,
             bins=None if value.records is not None else bins,  # bought to choose them

@@ -225,7 +225,7 @@ def _privod_error(request: Request, problem: Exception) -> Response:
 
 
 EXAMPLES: dict[str, Any] = {
-    "query": {"name": "histogram-1", "columns": ["age"], "epsilon": "0.1"},
+    "query": {"name": "histogram", "columns": ["age"], "epsilon": "0.1"},
     "epsilon": "0.1",
     "name": "visits",
     "role": "analyst",

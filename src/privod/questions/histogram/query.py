@@ -81,7 +81,7 @@ class Histogram(CountQuery[NoisyCounts]):
         Which two data sets must look alike.
     """
 
-    name: ClassVar[str] = "histogram-1"
+    name: ClassVar[str] = "histogram"
     question: ClassVar[str] = "How are the records spread over these columns?"
 
     columns: tuple[str, ...]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
-from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.marginals.query import Marginals
 from privod.questions.marginals.release import NoisyMarginals
 
 __all__ = ["games"]
@@ -39,7 +39,7 @@ READINGS = (
 )
 
 
-def games(kind: type[MarginalHistograms] = MarginalHistograms) -> tuple[Game, ...]:
+def games(kind: type[Marginals] = Marginals) -> tuple[Game, ...]:
     """One game under each adjacency and noise, and one where the number of records is bought."""
     nobody, low, high = (Table(DOMAIN, {"x": values, "y": values}) for values in ([], [0.5], [1.5]))
     add_remove = kind(columns=("x", "y"), epsilon=1, bins=2, adjacency=AddRemove())

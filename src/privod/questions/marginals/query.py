@@ -51,14 +51,14 @@ from privod.query.score_counts import (
 )
 from privod.questions.marginals.release import TABLES, NoisyMarginals, ScoreName
 
-__all__ = ["MarginalHistograms", "NoisyMarginals"]
+__all__ = ["Marginals", "NoisyMarginals"]
 
 MOST_BINS_IN_ALL = 10_000_000
 PARTS = "the parts of it that count all records and their scores"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarginalHistograms(CountQuery[NoisyMarginals]):
+class Marginals(CountQuery[NoisyMarginals]):
     """Noisy histograms of single columns, to score new records by how rare their values are.
 
     Guarantee
@@ -91,7 +91,7 @@ class MarginalHistograms(CountQuery[NoisyMarginals]):
         the share it is asked for. How empty the bins are [HBOS], or how few lie farther out [ECOD].
     """
 
-    name: ClassVar[str] = "marginals-1"
+    name: ClassVar[str] = "marginals"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How rare are the values of a new record, column by column?"
 

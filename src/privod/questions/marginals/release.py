@@ -71,7 +71,7 @@ class NoisyMarginals(Scorable):
         Which score these are counted by: density or tail.
     """
 
-    question = "marginals-1"
+    question = "marginals"
     added = ("counts", "noise", "records", "scored")
 
     numeric: tuple[Numeric, ...]

@@ -110,7 +110,7 @@ class OutlierContext(Query[tuple[PersonGroups, ...]]):
         the number of values of all group columns it is at most 2**18.
     """
 
-    name: ClassVar[str] = "outlier-context-1"
+    name: ClassVar[str] = "outlier-context"
     column_kinds: ClassVar[dict[str, Any]] = {"column": Numeric}
     question: ClassVar[str] = "In which groups of the population do these persons stand out?"
 
