@@ -32,9 +32,9 @@ from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.query.scorer import Scorable
 from privod.query.scoring import score
+from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.detector_profile.release import NoisyProfile
 from privod.questions.mean_covariance.query import MeanCovariance
-from privod.questions.private_detector.query import DetectorProfile
-from privod.questions.private_detector.release import NoisyProfile
 
 Floats = NDArray[np.float64]
 

@@ -51,7 +51,7 @@ from privod.outliers.grid.grid import Grid
 from privod.query.crowd_bounds import count_outliers
 from privod.query.distances import Distances
 from privod.questions.density_sketch.query import DensitySketch
-from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.threads import available_threads
 
 NUMBERS = tuple(Numeric(f"n{place}", -4, 4) for place in range(6))

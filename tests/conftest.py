@@ -82,7 +82,7 @@ SLOW = {
     "test_party_processes",
     "test_pictures_bounds",
     "test_preview",
-    "test_private_detector",
+    "test_detector_profile",
     "test_protocols",
     "test_public_cover",
     "test_rare_counts",

@@ -40,10 +40,10 @@ from privod.estimators import (
 from privod.mechanisms import seeded
 from privod.privacy import Guarantee, Loss, Replace
 from privod.query.catalog import release_from_json
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
 from privod.questions.private_bounds.query import PrivateBounds
-from privod.questions.private_detector.query import DetectorProfile
 
 Floats = NDArray[np.float64]
 
@@ -416,7 +416,7 @@ def test_what_was_carried_away_in_a_file_makes_a_detector_with_its_promise(
 def test_a_file_of_another_release_makes_no_detector(tmp_path: Path) -> None:
     fitted = PrivateDetector(bounds=(-5, 5)).fit(cloud(100))
     fitted.release_.value.save(tmp_path / "m.privod")
-    with pytest.raises(InvalidParameter, match="must be a release of grid-knn-1, its file"):
+    with pytest.raises(InvalidParameter, match="must be a release of grid-knn, its file"):
         GridKnnDetector.from_release(tmp_path / "m.privod")
     with pytest.raises(InvalidData, match="There is no file"):
         GridKnnDetector.from_release(str(tmp_path / "nothing.privod"))

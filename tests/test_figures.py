@@ -99,7 +99,7 @@ NO_MEASUREMENTS = {  # the papers' own figures, definitions, and what follows by
     "docs/questions/joint_detector.md": "1.5 times",
     "docs/proofs/graded_count.md": "3.6 times",
     "docs/proofs/outlier_count.md": "0.74, 0.56",
-    "docs/proofs/private_detector.md": "0.025",
+    "docs/proofs/detector_profile.md": "0.025",
     "docs/proofs/selection.md": "0.285",
     "docs/proofs/smooth.md": "0.00028, .72, .78, 1.39, 1.28, 8.69, 1.0246, 1.0161",
     "docs/proofs/zcdp.md": ".0243559",

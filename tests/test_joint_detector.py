@@ -16,6 +16,7 @@ from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import BudgetExceeded, InvalidParameter, ProtocolAborted
 from privod.joint.contributions import Contributions
+from privod.joint.detector import question as joint
 from privod.joint.detector import sums
 from privod.joint.detector.question import JointDetector, JointProfile
 from privod.joint.question import JointResult, Seat, joint_question
@@ -28,7 +29,7 @@ from privod.mechanisms.shared import SharedGaussian
 from privod.pictures.canvas import svg
 from privod.privacy import Replace
 from privod.query.stages import Stage, count_rows, go_through
-from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.detector_profile.release import NoisyProfile
 
 COLUMNS = ("u", "v", "w", "ward")
 DOMAIN = Domain(
@@ -230,15 +231,15 @@ def test_counts_that_do_not_fit_the_number_of_records_are_told(
 ) -> None:
     honest = rehearse(NOISY, tables).answers["ahus"]
     assert honest.columns_in_doubt() == []
-    plain = sums._shared
+    plain = joint._sums
 
-    def poisoned(own: Any, computing: Any, name: str) -> Any:
-        false = own.copy()
-        if name == "dale" and len(own) > 100:  # the histograms of all columns
-            false[:3] += 5000
-        return plain(false, computing, name)
+    def poisoned(asked: JointDetector, stage: Stage, own: Table) -> Any:
+        false = plain(asked, stage, own).copy()
+        if stage.name == "counts" and own is tables["dale"]:
+            false[:3] += 5000  # cells of the first column
+        return false
 
-    monkeypatch.setattr(sums, "_shared", poisoned)
+    monkeypatch.setattr(joint, "_sums", poisoned)
     answer = rehearse(NOISY, tables).answers["ahus"]
     assert answer.columns_in_doubt() == ["u"]
     assert "Do not rely on u" in " ".join(answer.sentences())

@@ -19,10 +19,10 @@ from privod.errors import Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
 from privod.questions.outlier_count.query import OutlierCount
-from privod.questions.private_detector.query import DetectorProfile
 
 (WARDS,) = (one for one in HOSPITAL.categorical() if one.name == "ward")
 OFF = 30  # records on a border, and noise of a small scale

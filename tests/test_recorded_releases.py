@@ -34,7 +34,7 @@ Asked = dict[str, Any]
 def copies(asked: Asked) -> Asked:
     """lookahead-count: the copies of one record."""
     record = asked.pop("record")
-    return {**asked, "name": "rare-counts-1", "records": [record]}
+    return {**asked, "name": "rare-counts", "records": [record]}
 
 
 def one_count(value: Any) -> Any:
@@ -43,7 +43,7 @@ def one_count(value: Any) -> Any:
 
 def combinations(asked: Asked) -> Asked:
     """rare-combinations: every combination."""
-    return {**asked, "name": "rare-counts-1"}
+    return {**asked, "name": "rare-counts"}
 
 
 def same(value: Any) -> Any:
@@ -64,14 +64,14 @@ def first_group(value: Any) -> Any:
 
 def groups(asked: Asked) -> Asked:
     """outlier-groups."""
-    return {**asked, "name": "outlier-context-1"}
+    return {**asked, "name": "outlier-context"}
 
 
 NOW: dict[str, tuple[Callable[[Asked], Asked], Callable[[Any], Any]]] = {
-    "outlier-context-1": (one_group, first_group),
-    "outlier-groups-1": (groups, same),
-    "lookahead-count-1": (copies, one_count),
-    "rare-combinations-1": (combinations, same),
+    "outlier-context": (one_group, first_group),
+    "outlier-groups": (groups, same),
+    "lookahead-count": (copies, one_count),
+    "rare-combinations": (combinations, same),
 }
 
 

@@ -20,9 +20,9 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData
 from privod.mechanisms import seeded
 from privod.query.release_file import question_of_file
+from privod.questions.detector_profile.release import NoisyProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
-from privod.questions.private_detector.release import NoisyProfile
 
 Saved = NoisyGrid
 DOMAIN = Domain((Numeric("x", 0, 4), Numeric("y", 0, 4)))
@@ -93,7 +93,7 @@ def test_what_was_saved_is_read_and_known_by_its_kind(tmp_path: Path) -> None:
         assert read(FILES[kind], value, tmp_path) == value
         found = question_of_file(tmp_path / "file.privod")
         assert found == value.question
-    with pytest.raises(InvalidData, match="not a release of private-detector-1 that privod saved"):
+    with pytest.raises(InvalidData, match="not a release of detector-profile that privod saved"):
         NoisyProfile.load(tmp_path / "file.privod")
 
 

@@ -23,8 +23,8 @@ from privod.privacy import AddRemove, Loss
 from privod.query.catalog import query_from_json
 from privod.query.saved import read_saved, read_scorable
 from privod.query.scorer import Scorable, Scorer
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.histogram.query import Histogram
-from privod.questions.private_detector.query import DetectorProfile
 from privod.server.views.pages import answer_path
 from tests.odd import odd
 from tests.running_server import running
@@ -33,7 +33,7 @@ __all__ = ["odd"]  # a fixture
 
 pytestmark = pytest.mark.usefixtures("odd")
 DOMAIN = Domain((Numeric("age", 0, 100),))
-ASKED = {"name": "odd-detector-1", "column": "age", "epsilon": "200"}
+ASKED = {"name": "odd-detector", "column": "age", "epsilon": "200"}
 AGES = np.random.default_rng(0).normal(40, 5, 500)
 
 

@@ -39,9 +39,9 @@ from privod.mechanisms import seeded
 from privod.outliers.grid.grid import Grid, neighbor_scores
 from privod.progress import track
 from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
 from privod.questions.mean_covariance.query import MeanCovariance
-from privod.questions.private_detector.query import DetectorProfile
 
 Rows = list[Row]
 

@@ -28,11 +28,11 @@ from privod.query.checks import dp_adjacency
 from privod.query.count_query import chance
 from privod.query.query import Release
 from privod.query.scorer import Explanation
-from privod.questions.private_detector.health import Health
-from privod.questions.private_detector.layout import LARGEST_END
-from privod.questions.private_detector.query import DetectorProfile
-from privod.questions.private_detector.ranges import unknown
-from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.detector_profile.health import Health
+from privod.questions.detector_profile.layout import LARGEST_END
+from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.detector_profile.ranges import unknown
+from privod.questions.detector_profile.release import NoisyProfile
 
 __all__ = ["PrivateDetector", "UnreliableFit"]
 

@@ -68,7 +68,7 @@ class MixedLabels(CrowdLabels, Query[tuple[bool, ...]]):
         weights 1 the distance is the number of columns that differ (Hamming).
     """
 
-    name: ClassVar[str] = "mixed-labels-1"
+    name: ClassVar[str] = "mixed-labels"
     question: ClassVar[str] = "Which of these records are in the data, with few alike them?"
 
     columns: tuple[str, ...]

@@ -68,7 +68,7 @@ class ModelLabels(Labels, Query[tuple[bool, ...]]):
         the name of a plugged-in one with its parameters.
     """
 
-    name: ClassVar[str] = "model-labels-1"
+    name: ClassVar[str] = "model-labels"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "Which of these new records would be anomalous by this model?"
 

@@ -66,7 +66,7 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
         weights 1 the distance is the number of columns that differ (Hamming).
     """
 
-    name: ClassVar[str] = "novelty-labels-1"
+    name: ClassVar[str] = "novelty-labels"
     question: ClassVar[str] = "Which of these new records would be anomalous among those at hand?"
 
     columns: tuple[str, ...]

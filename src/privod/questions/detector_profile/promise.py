@@ -10,7 +10,7 @@ from privod.privacy import Guarantee, Loss
 from privod.privacy.zcdp import rho_of_loss
 from privod.query.count_query import COUNTS_CHANGED
 from privod.query.moments import products_change, squared_products_change
-from privod.questions.private_detector.layout import Layout
+from privod.questions.detector_profile.layout import Layout
 
 __all__ = ["Noises"]
 

@@ -5,7 +5,7 @@ whose range is open, and zooms of all (`ranges`). The rest goes to a histogram o
 where they are worth their noise, three tenths of it to sums of products of the numeric columns. A
 tenth that was laid aside counts the records by their scores under what was released so far:
 coarsely, to find their unit, then finely. Which stages there are follows from public declarations
-and noisy sums. Proof: docs/proofs/private_detector.md.
+and noisy sums. Proof: docs/proofs/detector_profile.md.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from privod.query.count_query import MOST_BINS, TOTAL_SHARE, CountNoise, bins_fo
 from privod.query.moments import product_sums, products_change, squared_products_change
 from privod.query.score_counts import COARSE_EDGES, EDGES, SCORE_SHARE, score_unit, scoring_pays
 from privod.query.stages import Stage, Stages, count_rows
-from privod.questions.private_detector.layout import Axes, Layout, axes_of
-from privod.questions.private_detector.ranges import (
+from privod.questions.detector_profile.layout import Axes, Layout, axes_of
+from privod.questions.detector_profile.ranges import (
     N_OCTAVE_CELLS,
     Found,
     found_in_bins,
@@ -37,7 +37,7 @@ from privod.questions.private_detector.ranges import (
     unknown,
     within,
 )
-from privod.questions.private_detector.release import FEWEST_RECORDS, NoisyProfile
+from privod.questions.detector_profile.release import FEWEST_RECORDS, NoisyProfile
 
 __all__ = ["COARSE_SHARE", "MOMENT_SHARE", "RANGE_SHARES", "ZOOM_BINS", "Terms"]
 __all__ += ["stages_of"]

@@ -43,13 +43,13 @@ from privod.query.score_counts import (
 )
 from privod.query.scorer import Explanation, Scorable
 from privod.query.scores import check_fraction, filled
-from privod.questions.private_detector.components import STEPS, Components
-from privod.questions.private_detector.health import Health, health_of
-from privod.questions.private_detector.layout import Layout
-from privod.questions.private_detector.promise import Noises
-from privod.questions.private_detector.rarity import FARTHEST, OUTSIDE, Rarity
-from privod.questions.private_detector.rarity import STEPS as OUTSIDE_STEPS
-from privod.questions.private_detector.shares import LEAST_SHAPE, Shares, believed_shares
+from privod.questions.detector_profile.components import STEPS, Components
+from privod.questions.detector_profile.health import Health, health_of
+from privod.questions.detector_profile.layout import Layout
+from privod.questions.detector_profile.promise import Noises
+from privod.questions.detector_profile.rarity import FARTHEST, OUTSIDE, Rarity
+from privod.questions.detector_profile.rarity import STEPS as OUTSIDE_STEPS
+from privod.questions.detector_profile.shares import LEAST_SHAPE, Shares, believed_shares
 
 __all__ = ["FEWEST_RECORDS", "NoisyProfile"]
 
@@ -98,7 +98,7 @@ class NoisyProfile(Scorable):
         Whether the noise came from a test seed; such a profile protects nobody.
     """
 
-    question = "private-detector-1"
+    question = "detector-profile"
     added = (
         "total",
         "counts",

@@ -7,10 +7,10 @@ from dataclasses import replace
 from privod.audit.game import Game, Reading, fineness
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
-from privod.questions.private_detector.layout import Layout
-from privod.questions.private_detector.query import DetectorProfile
-from privod.questions.private_detector.ranges import UNIVERSE
-from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.detector_profile.layout import Layout
+from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.detector_profile.ranges import UNIVERSE
+from privod.questions.detector_profile.release import NoisyProfile
 
 __all__ = ["games"]
 

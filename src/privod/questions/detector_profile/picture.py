@@ -9,7 +9,7 @@ import numpy as np
 from privod.data import Categorical
 from privod.pictures.canvas import ACCENT, blank, called, summed
 from privod.query.query import Release
-from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.detector_profile.release import NoisyProfile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

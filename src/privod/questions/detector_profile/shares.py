@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from privod.data import Categorical, Numeric
 from privod.mechanisms.merged import MergedNoise
-from privod.questions.private_detector.layout import Layout
+from privod.questions.detector_profile.layout import Layout
 
 __all__ = ["LEAST_SHAPE", "Shares", "believed_shares"]
 

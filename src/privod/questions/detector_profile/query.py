@@ -2,7 +2,7 @@
 
 What is released, in which order and for which part of the budget, is said in `stages`. Everything
 else, scores, thresholds, explanations, is post-processing (`NoisyProfile`). Proof in
-docs/proofs/private_detector.md.
+docs/proofs/detector_profile.md.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from privod.query.query import Release
 from privod.query.score_counts import EDGES, SCORE_SHARE, told_before, told_of_threshold
 from privod.query.scores import filled
 from privod.query.stages import Stage, Stages, count_rows, go_through
-from privod.questions.private_detector.layout import LARGEST_END, Layout
-from privod.questions.private_detector.ranges import N_OCTAVE_CELLS, unknown
-from privod.questions.private_detector.release import MOST_DRAWN, NoisyProfile
-from privod.questions.private_detector.stages import (
+from privod.questions.detector_profile.layout import LARGEST_END, Layout
+from privod.questions.detector_profile.ranges import N_OCTAVE_CELLS, unknown
+from privod.questions.detector_profile.release import MOST_DRAWN, NoisyProfile
+from privod.questions.detector_profile.stages import (
     COARSE_SHARE,
     MOMENT_SHARE,
     RANGE_SHARES,
@@ -89,7 +89,7 @@ class DetectorProfile(Conditional[NoisyProfile]):
         Which two data sets must look alike.
     """
 
-    name: ClassVar[str] = "private-detector-1"
+    name: ClassVar[str] = "detector-profile"
     question: ClassVar[str] = "How far from what is ordinary here is a new record, and why?"
 
     columns: tuple[str, ...]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Numeric
-from privod.questions.private_detector.layout import Layout
-from privod.questions.private_detector.shares import Shares
+from privod.questions.detector_profile.layout import Layout
+from privod.questions.detector_profile.shares import Shares
 
 __all__ = ["FARTHEST", "OUTSIDE", "STEPS", "Rarity"]
 

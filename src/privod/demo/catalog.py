@@ -33,12 +33,12 @@ DIFFER = (
 )
 
 SHOWN = {
-    "histogram-1": 1,
-    "outlier-count-1": 1,
-    "outlier-subspaces-1": 1,
-    "anomaly-labels-1": 2,  # the same records, protected in two ways
-    "private-detector-1": 1,
-    "outlier-context-1": 1,
+    "histogram": 1,
+    "outlier-count": 1,
+    "outlier-subspaces": 1,
+    "anomaly-labels": 2,  # the same records, protected in two ways
+    "detector-profile": 1,
+    "outlier-context": 1,
 }
 """How many of a question's answers stand on the first screen; the report has all."""
 

@@ -39,19 +39,19 @@ from privod.query.score_counts import (
     shares_beyond,
 )
 from privod.query.stages import go_through
-from privod.questions.private_detector.audit import games
-from privod.questions.private_detector.layout import Layout, axes_of
-from privod.questions.private_detector.query import DetectorProfile
-from privod.questions.private_detector.ranges import (
+from privod.questions.detector_profile.audit import games
+from privod.questions.detector_profile.layout import Layout, axes_of
+from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.detector_profile.ranges import (
     Found,
     found_in_bins,
     found_in_octaves,
     octave_counts,
     unknown,
 )
-from privod.questions.private_detector.release import NoisyProfile
-from privod.questions.private_detector.shares import KEPT
-from privod.questions.private_detector.stages import ZOOM_BINS
+from privod.questions.detector_profile.release import NoisyProfile
+from privod.questions.detector_profile.shares import KEPT
+from privod.questions.detector_profile.stages import ZOOM_BINS
 
 DOMAIN = Domain((Numeric("x", -8, 8), Categorical("kind", ("a", "b")), Numeric("y", -8, 8)))
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.query.moments import UNIT, standardized, symmetric
-from privod.questions.private_detector.layout import Layout
+from privod.questions.detector_profile.layout import Layout
 
 __all__ = ["STEPS", "Components"]
 

@@ -16,7 +16,7 @@ from privod.data import Categorical
 from privod.query.score_counts import EDGES
 
 if TYPE_CHECKING:
-    from privod.questions.private_detector.release import NoisyProfile
+    from privod.questions.detector_profile.release import NoisyProfile
 
 __all__ = ["Health", "Remark", "health_of"]
 
