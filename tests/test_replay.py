@@ -40,7 +40,7 @@ from privod.questions.histogram.query import Histogram
 from privod.questions.mean_covariance import frame as frames
 from privod.questions.mean_covariance.query import MeanCovariance
 
-ONE = Fraction(1)
+ONE, TWO, THREE, FOUR = (Fraction(number) for number in (1, 2, 3, 4))
 DOMAIN = Domain((Numeric("x", 0, 10), Categorical("letter", ("a", "b", "c"))))
 CAPPED = Domain(DOMAIN.columns, person="who", max_rows_per_person=3)
 HONEST = Histogram(columns=("letter",), epsilon=1)
@@ -101,7 +101,7 @@ def kept(scale: Fraction) -> Callable[[int, Randomness], Any]:
 
 
 PURE = Cost.of_loss(Loss(1))
-CONCENTRATED = Cost(Loss(1, "1e-6"), Zcdp(DiscreteGaussian(100).rho(1)))
+CONCENTRATED = Cost(Loss(1, "1e-6"), Zcdp(DiscreteGaussian(Fraction(100)).rho(1)))
 LAPLACE, HEAVY = SmoothLaplace.for_loss(1, "1e-6"), SmoothHeavy.for_loss(1)
 BELL = SmoothGaussian.for_loss(1, "1e-6")
 HALF = Fraction(1, 2)
@@ -110,18 +110,18 @@ MECHANISMS = {
     "gaussian": (CONCENTRATED, gaussian(Fraction(100)), gaussian(Fraction(50))),
     "exponential": (
         PURE,
-        chosen(ExponentialMechanism(Fraction(2))),
-        chosen(ExponentialMechanism(Fraction(1))),
+        chosen(ExponentialMechanism(TWO)),
+        chosen(ExponentialMechanism(ONE)),
     ),
     "permute-and-flip": (
         PURE,
-        chosen(PermuteAndFlip(Fraction(2))),
-        chosen(PermuteAndFlip(Fraction(1))),
+        chosen(PermuteAndFlip(TWO)),
+        chosen(PermuteAndFlip(ONE)),
     ),
     "top": (
         PURE,
-        chosen(Top(2, PermuteAndFlip(Fraction(4)))),
-        chosen(Top(2, PermuteAndFlip(Fraction(3)))),
+        chosen(Top(2, PermuteAndFlip(FOUR))),
+        chosen(Top(2, PermuteAndFlip(THREE))),
     ),
     "coin": (PURE, coin(1), coin(2)),
     "smooth laplace": (
