@@ -104,7 +104,7 @@ def test_an_estimator_and_a_pipeline_take_it(value: Any, tmp_path: Path) -> None
     assert grown.release_.value.noise.n_draws == 2
     released = query_from_json(ASKED).release(value, secure())
     (tmp_path / "odd.json").write_text(json.dumps(released.to_json()))
-    read = QuestionDetector.from_release(tmp_path / "odd.json", target_fraction=0.5)
+    read = QuestionDetector.from_release(tmp_path / "odd.json", contamination=0.5)
     assert read.offset_ == -value.threshold(0.5)
     assert (-read.score_samples([[41.0]])).tolist() == value.scores([[41.0]]).tolist()
 
