@@ -1,5 +1,7 @@
 """A joint run as a FLARE job, in FLARE's own simulator: a server and three clients as processes."""
 
+# slow: left out by `make quick`
+
 import json
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """The joint detector: one release over all holders, whoever is lost, and nothing else is opened."""
 
+# slow: left out by `make quick`
+
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Three parties and an aggregator as real processes on loopback: a whole run, and how runs end."""
 
+# slow: left out by `make quick`
+
 import json
 import os
 import re

@@ -6,6 +6,7 @@ of a fresh interpreter. No file of privod changes.
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import os
 import subprocess
 import sys

@@ -6,6 +6,7 @@ in one place after another, and looks each time whether the data set can still b
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import copy
 import json
 from collections.abc import Iterator
