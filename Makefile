@@ -15,7 +15,7 @@ ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a mi
 
 .PHONY: demo serve test quick check system audit papers figures race soak docs dist stub capabilities clean
 
-demo: $(VENV)/ready-demo  ## set up and ask every question of the catalog on sample data
+demo: $(VENV)/ready-demo  ## set up and tell a story on sample data, with pictures
 	$(BIN)/privod demo
 
 serve: $(VENV)/ready-demo $(VENV)/ready-server  ## a server on this machine with sample data, its tokens printed

@@ -34,8 +34,8 @@ from privod.data import Domain
 from privod.estimators.bounds import coded, declared_columns
 from privod.mechanisms import seeded
 from privod.query import count_query
-from privod.questions.private_detector import ranges, rarity, shares, stages
-from privod.questions.private_detector.query import DetectorProfile
+from privod.questions.detector_profile import ranges, rarity, shares, stages
+from privod.questions.detector_profile.query import DetectorProfile
 
 Setting = tuple[float, ...]
 Measured = dict[str, dict[str, list[float]]]  # by setting, by set: AUROC at each epsilon

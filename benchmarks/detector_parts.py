@@ -29,8 +29,8 @@ from privod.data import Domain, Numeric, Table
 from privod.estimators import GridKnnDetector
 from privod.estimators.bounds import coded, declared_columns
 from privod.mechanisms import secure
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.mean_covariance.query import MeanCovariance
-from privod.questions.private_detector.query import DetectorProfile
 
 Floats = NDArray[np.float64]
 

@@ -28,7 +28,7 @@ from privod.data import Domain, Numeric, Table
 from privod.joint.detector.question import ALONE_EPSILON, JointDetector
 from privod.joint.run import rehearse
 from privod.mechanisms import secure
-from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.detector_profile.release import NoisyProfile
 
 Floats = NDArray[np.float64]
 

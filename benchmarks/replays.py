@@ -21,7 +21,7 @@ from privod.audit import Replayed, replay_audit
 from privod.query.catalog import QUERIES
 
 PAIRS, QUICK_PAIRS, SMOKE_PAIRS = 100_000, 300, 1
-SMOKE = ("histogram-1", "mean-covariance-1")
+SMOKE = ("histogram", "mean-covariance")
 MARKS = "<!-- replays -->", "<!-- end replays -->"
 
 

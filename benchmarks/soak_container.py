@@ -178,7 +178,7 @@ def asked(address: str, owner: str, analyst: str) -> int:
         budget = {"adjacency": {"name": "add-remove"}, "epsilon": "1"}
         client.post("/datasets/patients/budgets", json=budget).raise_for_status()
         client.headers["authorization"] = f"Bearer {analyst}"
-        query = {"name": "histogram-1", "columns": ["age"], "epsilon": "0.5"}
+        query = {"name": "histogram", "columns": ["age"], "epsilon": "0.5"}
         sent = client.post("/datasets/patients/ask", json={"query": query, "wait": 60})
         return sent.status_code
 

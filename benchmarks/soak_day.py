@@ -151,10 +151,10 @@ class Day:
     def _ask(self, number: int) -> None:
         about, api = f"/datasets/{DATASET}", self._analyst
         kinds: list[dict[str, Any]] = [
-            {"name": "histogram-1", "columns": ["radius"]},
-            {"name": "marginals-1", "columns": ["radius", "texture"]},
-            {"name": "grid-knn-1", "columns": ["radius", "texture"], "cells_per_axis": 8},
-            {"name": "mean-covariance-1", "columns": ["radius", "texture"]},
+            {"name": "histogram", "columns": ["radius"]},
+            {"name": "detector-profile", "columns": ["radius", "texture"]},
+            {"name": "grid-knn", "columns": ["radius", "texture"], "cells_per_axis": 8},
+            {"name": "mean-covariance", "columns": ["radius", "texture"]},
         ]
         query = {**kinds[number % len(kinds)], "epsilon": f"0.001{number:06}1"}
         api.post(f"{about}/price", json={"query": query})
@@ -164,7 +164,7 @@ class Day:
             time.sleep(0.1)
             told = api.get(f"/jobs/{told['job']}").json()
         key = str(told.get("answer", told)["key"])
-        self._columns = [] if query["name"] == "histogram-1" else query["columns"]
+        self._columns = [] if query["name"] == "histogram" else query["columns"]
         self._keys.append(key)
         api.post(f"{about}/ask", json=asked)  # stored by now
         for form in ("", "/csv", "/svg"):
@@ -186,7 +186,7 @@ class Day:
             key, earlier = self._keys[-1], self._keys[number // 2]
             compared = [f"/compare?key={key}&key={earlier}"] if key != earlier else []
             about = f"/data/{DATASET}"
-            pages = ["", "/history", "/ask", "/ask/histogram-1", "/mock.csv", "/answers"]
+            pages = ["", "/history", "/ask", "/ask/histogram", "/mock.csv", "/answers"]
             pages += [f"/answers/{key}{form}" for form in ("", ".svg", ".csv", ".json", ".ipynb")]
             for page in (*pages, f"/answers/{earlier}", *compared):
                 browser.get(about + page)
@@ -209,7 +209,7 @@ class Day:
         api.get(f"/datasets/{name}/report")
         adjacency = {"name": "add-remove"}
         api.post(f"/datasets/{name}/budgets", json={"adjacency": adjacency, "epsilon": "1"})
-        query = {"name": "histogram-1", "columns": ["age"], "epsilon": "0.5"}
+        query = {"name": "histogram", "columns": ["age"], "epsilon": "0.5"}
         self._analyst.post(f"/datasets/{name}/ask", json={"query": query, "wait": 30})
         api.post(f"/datasets/{name}/retire", json={"reason": "over", "confirmed": True})
 

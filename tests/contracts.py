@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -105,10 +106,11 @@ tables = st.builds(
 
 
 @every_kind
-def test_its_name_is_versioned_and_its_question_is_a_sentence(kind: type[Query[Any]]) -> None:
-    stem, _, version = kind.name.rpartition("-")
-    assert stem
-    assert version.isdigit()
+def test_its_name_is_that_of_its_class_and_its_question_is_a_sentence(
+    kind: type[Query[Any]],
+) -> None:
+    assert kind.name == re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower()
+    assert kind.version >= 1
     assert kind.question.endswith("?")
 
 

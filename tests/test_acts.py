@@ -51,7 +51,11 @@ from tests.running_server import running
 from tests.test_allowances import CROWD, people
 
 PERSON = OutlierContext(
-    record=(("job", "CEO"),), column="age", value=50, epsilon=1, detector="grubbs(alpha=0.05)"
+    group_columns=("job",),
+    persons=(("CEO", 50),),
+    column="age",
+    epsilon=1,
+    detector="grubbs(alpha=0.05)",
 )
 
 

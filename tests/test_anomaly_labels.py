@@ -232,7 +232,7 @@ def test_the_owner_may_see_who_gets_how_much_privacy() -> None:
     assert losses[-1] == losses.max() > 1 > 0.3 > losses[:40].max()
     picture = draw_for_owner(asked.answer(rows, secure()), rows)
     assert "NOT PRIVATE" in picture.axes[0].get_title(loc="left")
-    with pytest.raises(NotFound, match="no owner's picture of histogram-1"):
+    with pytest.raises(NotFound, match="no owner's picture of histogram"):
         draw_for_owner(Histogram(columns=("x",), epsilon=1).answer(rows, secure()), rows)
 
 

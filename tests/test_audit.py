@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -29,7 +29,7 @@ from privod.mechanisms.randomness import KEY_BYTES, keyed
 from privod.privacy import AddRemove, Loss
 from privod.query.query import Query, canonical_json
 from privod.questions.histogram.query import Histogram
-from privod.questions.interactive_grid.query import InteractiveGridScores
+from privod.questions.interactive_grid.query import InteractiveGrid
 
 SMALL = Domain((Numeric("height", 0, 10), Numeric("weight", -5, 5)))
 DOMAIN = Domain((Categorical("group", tuple("abcdefgh")),))
@@ -189,7 +189,7 @@ def test_what_was_left_waits_for_rows_that_are_elsewhere(curator: Curator, tmp_p
 
 
 def test_counts_that_are_shared_get_their_noise_once_whatever_was_left(tmp_path: Path) -> None:
-    query = InteractiveGridScores.examples(SMALL)[0]
+    query = InteractiveGrid.examples(SMALL)[0]
     with Curator.open(tmp_path / "curator") as made:
         made.register("d", mock_rows(SMALL, 100), SMALL)
         made.open_budget("d", AddRemove(), Loss(10))

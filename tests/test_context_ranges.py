@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import sqlite3
 from contextlib import closing
 from typing import Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,7 +21,7 @@ from privod.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, Unava
 from privod.ledger.acts import ChargeElsewhere
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.questions.histogram.query import Histogram
-from privod.questions.interactive_grid.query import InteractiveGridScores
+from privod.questions.interactive_grid.query import InteractiveGrid
 from tests.postgres_cluster import crash, find_server, running_server
 
 pytestmark = pytest.mark.skipif(
@@ -237,7 +238,7 @@ def test_backups_are_left_to_the_servers_own_tools(curator: Curator, tmp_path: P
 
 # ---- noise that is shared ------------------------------------------------------------------------
 
-GRID = InteractiveGridScores(
+GRID = InteractiveGrid(
     columns=("age",), cells_per_axis=12, epsilon="1/2", records=((35.0,),), n_neighbors=5
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import re
 import textwrap
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from privod.cli.demo import demo
 from privod.data.examples import HOSPITAL, hospital
-from privod.demo import SHOWN, Demo, run
+from privod.demo.catalog import SHOWN, Demo, run
+from privod.demo.story import tell
 from privod.query.catalog import QUERIES
 from privod.query.preview import noise_remark
 
@@ -51,12 +53,12 @@ def test_the_first_screen_has_whole_answers_with_their_errors_and_prices(shown: 
     assert sum(len(textwrap.wrap(text, WIDTH)) for text in texts) <= LINES
     for step in steps:
         assert step in shown.steps
-        if step.name != "outlier-context-1":  # a group is chosen at random, with no margin
+        if step.name != "outlier-context":  # a group is chosen at random, with no margin
             assert ERROR.search(step.sentence), step.sentence
 
 
 def test_the_same_records_are_shown_under_both_ways_to_protect_them(shown: Demo) -> None:
-    steps = [step for step in shown.first_screen() if step.name == "anomaly-labels-1"]
+    steps = [step for step in shown.first_screen() if step.name == "anomaly-labels"]
     assert [step.price.split()[-1] for step in steps] == ["(add-remove)", "(in-crowd)"]
 
 
@@ -86,8 +88,8 @@ def test_the_terminal_shows_question_answer_price_and_total(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
-    monkeypatch.setattr("privod.demo.run", lambda _: shown)
-    demo(report=tmp_path / "report.html")
+    monkeypatch.setattr("privod.demo.catalog.run", lambda _: shown)
+    demo(report=tmp_path / "report.html", everything=True)
     told = " ".join(capsys.readouterr().out.split())
     for step in shown.first_screen():
         whole = f"{step.name}: {step.question} {step.sentence} Price: {step.price}."
@@ -95,3 +97,21 @@ def test_the_terminal_shows_question_answer_price_and_total(
     for name in shown.others():
         assert name in told
     assert shown.total() in told
+
+
+def test_the_story_has_six_chapters_with_pictures_and_says_nothing_of_private_rows(
+    tmp_path: Path,
+) -> None:
+    story = tell(tmp_path)
+    assert len(story.chapters) == 6
+    for chapter in story.chapters:
+        assert chapter.lines
+        assert b"<svg" in chapter.picture
+    detector, attack, *_, ledger = (" ".join(one.lines) for one in story.chapters)
+    private, forest = (float(found) for found in re.findall(r": (0\.\d+)", detector)[:2])
+    assert private > forest - 0.05
+    assert int(re.search(r"right (\d+)%", attack)[1]) < 95  # type: ignore[index]
+    assert "entries were verified" in ledger
+    page = story.html()
+    assert page.count("<img") == 6
+    assert 'src="http' not in page

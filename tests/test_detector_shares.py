@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Numeric
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.mechanisms.merged import MergedNoise
-from privod.questions.private_detector.layout import Layout
-from privod.questions.private_detector.shares import believed_shares
+from privod.questions.detector_profile.layout import Layout
+from privod.questions.detector_profile.shares import believed_shares
 
 BINS = 7
 

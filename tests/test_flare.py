@@ -1,5 +1,7 @@
 """A joint run as a FLARE job, in FLARE's own simulator: a server and three clients as processes."""
 
+# slow: left out by `make quick`
+
 import json
 import os
 import subprocess
@@ -23,7 +25,7 @@ from privod.joint.roster import Roster
 from privod.joint.site import Site
 from privod.joint.transport.channel import Meeting
 from privod.joint.transport.memory import MemoryChannel
-from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.detector_profile.release import NoisyProfile
 
 flare = pytest.importorskip("privod.joint.flare", reason="needs nvflare")
 
@@ -142,6 +144,18 @@ def test_a_site_that_approved_nothing_ends_the_run_for_all(tmp_path: Path) -> No
         own.run(questions[0], roster, lambda: MemoryChannel("ahus", meeting))
     assert "has not approved this run" in str(meeting.failure)
     assert not (tmp_path / "ahus-record.json").exists()  # nothing was entered, nothing sent
+
+
+def test_a_site_that_cannot_read_its_rows_tells_the_others_at_once_and_no_more(
+    tmp_path: Path,
+) -> None:
+    questions, roster = site(tmp_path)
+    (tmp_path / "ahus.csv").unlink()
+    meeting = Meeting(NAMES)
+    own = Site.load(tmp_path / "privod-ahus.json")
+    with pytest.raises(ProtocolAborted, match=r"ahus\.csv"):
+        own.run(questions[1], roster, lambda: MemoryChannel("ahus", meeting))
+    assert meeting.failure == "'ahus' ended the run: its own rows cannot be read."
 
 
 def test_a_site_file_must_name_approvals(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The network transport on loopback: same results, and every stranger or slip ends in an error."""
 
+# slow: left out by `make quick`
+
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Hashing: kernels equal their twins, closed forms equal counts, suspects contain the outliers."""
 
+# slow: left out by `make quick`
+
 import numpy as np
 import pytest
 from hypothesis import given, settings

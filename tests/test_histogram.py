@@ -113,8 +113,14 @@ def test_what_does_not_fit_the_domain_is_told_before_anything(
         query.check(DOMAIN)
 
 
-def test_questions_are_found_by_name_with_or_without_version() -> None:
-    assert kind_of("histogram") is kind_of("histogram-1") is Histogram
+def test_questions_are_found_by_name_and_keep_their_version() -> None:
+    assert kind_of("histogram") is Histogram
+    query = Histogram(columns=("x",), epsilon=1)
+    assert query.to_json()["version"] == 1
+    assert query_from_json(query.to_json()) == query
+    for version in (0, 2, True, "1", None):
+        with pytest.raises(InvalidParameter, match="version of histogram must be 1"):
+            query_from_json({**query.to_json(), "version": version})
     with pytest.raises(NotFound, match="There is no question 'poem'"):
         kind_of("poem")
 
@@ -125,9 +131,9 @@ def test_questions_are_found_by_name_with_or_without_version() -> None:
         ({}, InvalidParameter),
         ([], InvalidParameter),
         ({"name": 3}, InvalidParameter),
-        ({"name": "poem-1"}, NotFound),
-        ({"name": "histogram-1"}, InvalidParameter),
-        ({"name": "histogram-1", "columns": ["x"], "epsilon": "1", "x": 1}, InvalidParameter),
+        ({"name": "poem"}, NotFound),
+        ({"name": "histogram"}, InvalidParameter),
+        ({"name": "histogram", "columns": ["x"], "epsilon": "1", "x": 1}, InvalidParameter),
     ],
 )
 def test_what_is_no_question_is_refused(data: Any, kind: type[Exception]) -> None:
@@ -154,6 +160,6 @@ def test_pictures_are_drawn_for_one_two_and_many_columns() -> None:
 
 
 def test_a_budget_is_drawn_with_and_without_charges() -> None:
-    charges = [("histogram-1", Loss("0.1"))] * 40
+    charges = [("histogram", Loss("0.1"))] * 40
     for some in ([], charges):
         assert png(draw_budget("Spent", Loss(5), some)).startswith(b"\x89PNG")

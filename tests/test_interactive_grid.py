@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import copy
 import os
 import pickle
@@ -19,7 +20,7 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, secure, seeded
 from privod.privacy import AddRemove, Guarantee, Replace
-from privod.questions.grid_knn.interactive import InteractiveGrid
+from privod.questions.grid_knn.interactive import LazyGrid
 from privod.questions.grid_knn.query import GridKnn
 from tests.test_grid_knn import plane
 
@@ -59,7 +60,7 @@ def test_a_lazy_grid_drops_nothing_so_its_counts_get_all_of_epsilon(
     assert lazy.guarantee == Guarantee(lazy._noise.loss(changed), adjacency) == query.guarantee()
 
 
-def lazy_plane(randomness: Randomness) -> InteractiveGrid:
+def lazy_plane(randomness: Randomness) -> LazyGrid:
     query = GridKnn(columns=("x", "y"), epsilon="0.1", cells_per_axis=20)
     return query.lazy(plane([(1.0, 1.0)] * 50), randomness)
 
@@ -104,7 +105,7 @@ def test_two_threads_never_add_noise_to_one_cell_twice() -> None:
         grid = lazy_plane(_SlowDice())
         start = threading.Barrier(4)
 
-        def ask(_: int, grid: InteractiveGrid = grid, start: threading.Barrier = start) -> float:
+        def ask(_: int, grid: LazyGrid = grid, start: threading.Barrier = start) -> float:
             start.wait()
             return float(grid.scores([[1.0, 1.0]], 10**9, "0.3").weighted[0])
 

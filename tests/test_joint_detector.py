@@ -1,5 +1,7 @@
 """The joint detector: one release over all holders, whoever is lost, and nothing else is opened."""
 
+# slow: left out by `make quick`
+
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +31,7 @@ from privod.mechanisms.shared import SharedGaussian
 from privod.pictures.canvas import svg
 from privod.privacy import Replace
 from privod.query.stages import Stage, count_rows, go_through
-from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.detector_profile.release import NoisyProfile
 
 COLUMNS = ("u", "v", "w", "ward")
 DOMAIN = Domain(

@@ -1,5 +1,7 @@
 """Which joint runs are refused, by what is public alone."""
 
+# slow: left out by `make quick`
+
 from typing import Any
 
 import numpy as np

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

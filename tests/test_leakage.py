@@ -4,6 +4,8 @@ Every attacker is honest but curious: it takes part as told and then uses only w
 own rows, and what is public.
 """
 
+# slow: left out by `make quick`
+
 from collections import defaultdict
 from typing import Any
 

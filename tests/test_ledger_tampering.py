@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass

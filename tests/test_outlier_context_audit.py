@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any

@@ -46,7 +46,7 @@ class Everything(Query[int]):  # never asked, so what it would answer is left ou
         No.
     """
 
-    name: ClassVar[str] = "everything-1"
+    name: ClassVar[str] = "everything"
     radius: float
     margin: float | None = None
     mode: Literal["fast", "slow"] = "fast"
@@ -69,11 +69,15 @@ def by_name(kind: Any) -> dict[str, Parameter]:
 
 def test_the_histogram_says_what_it_needs() -> None:
     found = by_name(Histogram)
-    assert list(found) == ["columns", "epsilon", "bins", "noise", "delta", "adjacency", "where"]
+    assert list(found) == [
+        *("columns", "epsilon", "bins", "edges", "gaps", "noise", "delta", "adjacency", "where")
+    ]
     assert [parameter.kind for parameter in found.values()] == [
         "columns",
         "number",
         "whole",
+        "json",
+        "truth",
         "choice",
         "number",
         "adjacency",

@@ -1,5 +1,7 @@
 """Three parties and an aggregator as real processes on loopback: a whole run, and how runs end."""
 
+# slow: left out by `make quick`
+
 import json
 import os
 import re
@@ -30,13 +32,13 @@ PRIVOD = [sys.executable, "-c", "from privod.cli import main; main()"]
 COLUMNS = ["x", "y", "z"]
 STRANGER = 40.0
 QUESTION = {
-    "name": "joint-detector-1",
+    "name": "joint-detector",
     "columns": COLUMNS,
     "epsilon": "20",  # so much that noise never decides
     "target_fraction": 0.01,
 }
 LONG = {  # enough rounds to be interrupted
-    "name": "published-outliers-1",
+    "name": "published-outliers",
     "partition": "horizontal",
     "radius": 6.0,
     "far_fraction": 0.98,
@@ -242,7 +244,7 @@ def test_an_aggregator_killed_in_the_middle_ends_the_run_and_the_next_one_is_wel
     all_well(site, NAMES)
 
 
-def test_a_killed_holder_is_left_out_and_a_party_without_rows_says_so_to_all(site: Site) -> None:
+def test_a_killed_holder_is_left_out(site: Site) -> None:
     site.pki = "pki-of-four"
     aggregator = site.aggregator()
     parties = [site.party(name) for name in NAMES]
@@ -252,11 +254,3 @@ def test_a_killed_holder_is_left_out_and_a_party_without_rows_says_so_to_all(sit
     for process in [*parties, aggregator]:
         code, _, log = outcome(process)
         assert code == 0, log
-    site.pki = "pki"
-    (site.folder / "bern.csv").unlink()
-    again = [site.aggregator(), *(site.party(name) for name in NAMES)]
-    for process in again:
-        code, out, log = outcome(process)
-        assert (code, out) == (2, "")
-        assert "its own rows cannot be read" in log or "bern.csv" in log
-    assert "bern.csv" not in log  # of cork, which learns no name of a file

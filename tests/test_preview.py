@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import json
 import re
 from collections import Counter
@@ -30,6 +31,7 @@ from privod.query.preview import (
     noise_remark,
     worth,
 )
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.graded_count.query import GradedCount
 from privod.questions.grid_knn.query import GridKnn, margin_of_kept
 from privod.questions.histogram.query import Histogram
@@ -42,22 +44,20 @@ from privod.questions.outlier_count.query import OutlierCount
 from privod.questions.outlier_radius.query import OutlierRadius
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
 from privod.questions.private_bounds.query import PrivateBounds
-from privod.questions.private_detector.query import DetectorProfile
 from privod.questions.rare_counts.query import RareCounts
 
 N_QUESTIONS = 200
 SHARP = 10**6  # at this epsilon the noise of a count is 0
 LEAST_COVERED = 0.93
 WITH_NUMBERS = (
-    "histogram-1",
-    "marginals-1",
-    "grid-knn-1",
-    "outlier-count-1",
-    "graded-count-1",
-    "rare-counts-1",
-    "density-sketch-1",
-    "mean-covariance-1",
-    "private-detector-1",
+    "histogram",
+    "grid-knn",
+    "outlier-count",
+    "graded-count",
+    "rare-counts",
+    "density-sketch",
+    "mean-covariance",
+    "detector-profile",
 )
 SIZES = (20_000, 1000, 100)  # of data, in which the least epsilon must drown
 
@@ -72,20 +72,19 @@ def random_question(kind: str, generator: np.random.Generator) -> Any:
     bins = int(generator.integers(2, 20))
     crowd, radius = int(generator.integers(1, 6)), float(generator.integers(1, 20))
     known: dict[str, dict[str, Any]] = {
-        "histogram-1": {"columns": (columns[0], "ward"), "bins": bins},
-        "marginals-1": {"columns": columns, "bins": bins},
-        "grid-knn-1": {"columns": columns, "cells_per_axis": 5, "drop_below": None},
-        "outlier-count-1": {
+        "histogram": {"columns": (columns[0], "ward"), "bins": bins},
+        "grid-knn": {"columns": columns, "cells_per_axis": 5, "drop_below": None},
+        "outlier-count": {
             "radius": radius,
             "max_crowd": crowd,
             "columns": columns,
             "noise": "global",
         },
-        "graded-count-1": {"radius": radius, "max_crowd": crowd, "columns": columns},
-        "rare-counts-1": {"columns": ("ward", "admission"), "max_crowd": crowd},
-        "density-sketch-1": {"columns": columns, "n_tables": 5, "bins": 64},
-        "mean-covariance-1": {"columns": columns},
-        "private-detector-1": {"columns": (*columns, "ward")},
+        "graded-count": {"radius": radius, "max_crowd": crowd, "columns": columns},
+        "rare-counts": {"columns": ("ward", "admission"), "max_crowd": crowd},
+        "density-sketch": {"columns": columns, "n_tables": 5, "bins": 64},
+        "mean-covariance": {"columns": columns},
+        "detector-profile": {"columns": (*columns, "ward")},
     }
     asked: Any = QUERIES[kind]
     return asked(epsilon=epsilon, **known[kind])
@@ -136,7 +135,7 @@ def test_every_margin_that_numbers_can_be_held_against_is_tried_or_named() -> No
         for query in kind.examples(HOSPITAL)
         if query.preview(HOSPITAL).margin is not None and not query.preview(HOSPITAL).loose
     }
-    hidden = {"private-bounds-1", "interactive-grid-1"}  # what their noise is in is not told
+    hidden = {"private-bounds", "interactive-grid"}  # what their noise is in is not told
     assert with_margin == set(WITH_NUMBERS) | hidden
 
 

@@ -1,5 +1,7 @@
 """Sessions, sums and unions: exact results, and no result at all when anybody cheats or slips."""
 
+# slow: left out by `make quick`
+
 import json
 from collections.abc import Callable
 from typing import Any

@@ -36,7 +36,7 @@ Asked = dict[str, Any]
 def copies(asked: Asked) -> Asked:
     """lookahead-count: the copies of one record."""
     record = asked.pop("record")
-    return {**asked, "name": "rare-counts-1", "records": [record]}
+    return {**asked, "name": "rare-counts", "records": [record]}
 
 
 def one_count(value: Any) -> Any:
@@ -45,7 +45,7 @@ def one_count(value: Any) -> Any:
 
 def combinations(asked: Asked) -> Asked:
     """rare-combinations: every combination."""
-    return {**asked, "name": "rare-counts-1"}
+    return {**asked, "name": "rare-counts"}
 
 
 def same(value: Any) -> Any:
@@ -66,7 +66,7 @@ def first_group(value: Any) -> Any:
 
 def groups(asked: Asked) -> Asked:
     """outlier-groups."""
-    return {**asked, "name": "outlier-context-1"}
+    return {**asked, "name": "outlier-context"}
 
 
 def near_of(asked: Asked) -> str:
@@ -85,7 +85,7 @@ def by_distance(asked: Asked) -> Asked:
 def mixed(asked: Asked) -> Asked:
     """mixed-labels: records alike."""
     near = near_of(asked)
-    return {**asked, "near": near, "name": "anomaly-labels-1"}
+    return {**asked, "near": near, "name": "anomaly-labels"}
 
 
 def novel(asked: Asked) -> Asked:
@@ -107,18 +107,18 @@ def by_model(asked: Asked) -> Asked:
         near = f"distance(radius={numbers['radius']})"
         model = f"crowd(max_crowd={numbers['n_neighbors']}, near={near})"
         asked["epsilon"] = str(Fraction(asked["epsilon"]) / len(asked["records"]))
-    return {**asked, "model": model, "name": "novelty-labels-1"}
+    return {**asked, "model": model, "name": "novelty-labels"}
 
 
 NOW: dict[str, tuple[Callable[[Asked], Asked], Callable[[Any], Any]]] = {
-    "anomaly-labels-1": (by_distance, same),
-    "mixed-labels-1": (mixed, same),
-    "novelty-labels-1": (novel, same),
-    "model-labels-1": (by_model, same),
-    "outlier-context-1": (one_group, first_group),
-    "outlier-groups-1": (groups, same),
-    "lookahead-count-1": (copies, one_count),
-    "rare-combinations-1": (combinations, same),
+    "anomaly-labels": (by_distance, same),
+    "mixed-labels": (mixed, same),
+    "novelty-labels": (novel, same),
+    "model-labels": (by_model, same),
+    "outlier-context": (one_group, first_group),
+    "outlier-groups": (groups, same),
+    "lookahead-count": (copies, one_count),
+    "rare-combinations": (combinations, same),
 }
 
 

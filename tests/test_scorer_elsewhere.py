@@ -23,8 +23,8 @@ from privod.privacy import AddRemove, Loss
 from privod.query.catalog import query_from_json
 from privod.query.saved import read_saved, read_scorable
 from privod.query.scorer import Scorable, Scorer
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.histogram.query import Histogram
-from privod.questions.private_detector.query import DetectorProfile
 from privod.server.views.pages import answer_path
 from tests.odd import odd
 from tests.running_server import running
@@ -33,7 +33,7 @@ __all__ = ["odd"]  # a fixture
 
 pytestmark = pytest.mark.usefixtures("odd")
 DOMAIN = Domain((Numeric("age", 0, 100),))
-ASKED = {"name": "odd-detector-1", "column": "age", "epsilon": "200"}
+ASKED = {"name": "odd-detector", "column": "age", "epsilon": "200"}
 AGES = np.random.default_rng(0).normal(40, 5, 500)
 
 
@@ -104,7 +104,7 @@ def test_an_estimator_and_a_pipeline_take_it(value: Any, tmp_path: Path) -> None
     assert grown.release_.value.noise.n_draws == 2
     released = query_from_json(ASKED).release(value, secure())
     (tmp_path / "odd.json").write_text(json.dumps(released.to_json()))
-    read = QuestionDetector.from_release(tmp_path / "odd.json", target_fraction=0.5)
+    read = QuestionDetector.from_release(tmp_path / "odd.json", contamination=0.5)
     assert read.offset_ == -value.threshold(0.5)
     assert (-read.score_samples([[41.0]])).tolist() == value.scores([[41.0]]).tolist()
 

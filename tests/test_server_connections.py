@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import html
 import json
 import re
@@ -33,7 +34,7 @@ from tests.running_server import Browser, Running, running
 
 SCRIPTED = re.compile(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|<style|javascript:", re.IGNORECASE)
 LINES = "age: 0 to 120\nsex: female, male, else male\ngrade: 1, 2, 3\nweight: 1.5 to 3e2, else 70"
-ASK = "/data/patients/ask/histogram-1"
+ASK = "/data/patients/ask/histogram"
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +87,8 @@ def test_radius_and_crowd_are_explained_with_a_picture_where_they_are_asked_for(
         for name in QUERIES
         if "Radius and crowd" in checked(analyst.get(f"/data/patients/ask/{name}"))
     }
-    assert {"outlier-count-1", "graded-count-1", "anomaly-labels-1"} <= shown
-    assert not shown & {"histogram-1", "grid-knn-1", "outlier-context-1"}
+    assert {"outlier-count", "graded-count", "anomaly-labels"} <= shown
+    assert not shown & {"histogram", "grid-knn", "outlier-context"}
     picture = analyst.get("/static/crowd.svg")
     assert picture.headers["content-type"] == "image/svg+xml"
 
@@ -148,9 +149,9 @@ def test_the_button_says_what_a_person_of_several_rows_is_charged(
     server.curator.register("visits", {"id": ["a", "a", "b"], "age": [1, 2, 3]}, domain)
     server.curator.open_budget("visits", AddRemove(), Loss(1))
     fields = {"columns": "age", "epsilon": "0.25", "bins": "4", "adjacency": "add-remove"}
-    review = checked(analyst.post("/data/visits/ask/histogram-1", **fields))
+    review = checked(analyst.post("/data/visits/ask/histogram", **fields))
     assert "Spend at most epsilon 0.5 and ask" in review
-    assert analyst.ask("/data/visits/ask/histogram-1", **fields).status_code == 303
+    assert analyst.ask("/data/visits/ask/histogram", **fields).status_code == 303
     told = "epsilon 0.25 under add-remove; epsilon 0.5 towards a person of up to 2 records"
     for listed in ("/data/visits", "/data/visits/answers"):
         assert told in checked(analyst.get(listed))
@@ -166,28 +167,28 @@ def test_the_console_names_no_budget_that_a_cap_rules_out(
     server.curator.register("survey", {"id": ["a", "a"], "job": ["cook", "pilot"]}, domain)
     server.curator.open_budget("survey", AddRemove(), Loss(1))
     asked = {"columns": "job", "max_crowd": "5", "epsilon": "0.5", "edit_margin": "1"}
-    piece = analyst.post("/data/survey/price/rare-counts-1", **asked).text
+    piece = analyst.post("/data/survey/price/rare-counts", **asked).text
     assert "must be 1 for budgets and questions under in-crowd" in piece
     assert "What the owner must enter" not in piece
 
 
 def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
     fields = {"columns": ["age", "sex"], "epsilon": "0.125"}
-    piece = analyst.post("/data/patients/price/histogram-1", **fields)
+    piece = analyst.post("/data/patients/price/histogram", **fields)
     assert piece.status_code == 200
     assert "epsilon 0.125" in piece.text
     assert "<html" not in piece.text
     assert SCRIPTED.search(piece.text) is None
     fields["epsilon"] = "0.00001"  # of 10,000 records at most
-    noisy = analyst.post("/data/patients/price/histogram-1", **fields).text
+    noisy = analyst.post("/data/patients/price/histogram", **fields).text
     assert "such an answer is mostly noise" in noisy
     assert "would do." in noisy
     fields["epsilon"] = "0.125"
-    few = analyst.post("/data/patients/price/histogram-1", expect="1", **fields).text
+    few = analyst.post("/data/patients/price/histogram", expect="1", **fields).text
     assert "If what is counted is 1 record, such an answer is mostly noise" in few
-    odd = analyst.post("/data/patients/price/histogram-1", expect="few", **fields).text
+    odd = analyst.post("/data/patients/price/histogram", expect="few", **fields).text
     assert "expect must be a whole number from 1" in odd
-    wrong = analyst.post("/data/patients/price/histogram-1", columns="age", epsilon="-1")
+    wrong = analyst.post("/data/patients/price/histogram", columns="age", epsilon="-1")
     assert wrong.status_code == 200
     assert "epsilon must be greater than 0" in wrong.text
 
@@ -309,7 +310,7 @@ def test_narrow_promises_say_whom_they_leave_out_wherever_they_are_met(tmp_path:
     asked = {"records": "7.0", "columns": "age", "max_crowd": "3", "epsilon": "0.1"}
     asked |= {"edit_margin": "1"}
     told = "Not protected: Counts of values that fewer than 2 records have are told exactly"
-    path = "/data/few/ask/rare-counts-1"
+    path = "/data/few/ask/rare-counts"
     with running(tmp_path) as server:
         curator = server.curator
         curator.register("few", {"age": [7.0, 7.0, 7.0, 9.0]}, Domain((Numeric("age", 0, 99),)))
@@ -338,7 +339,7 @@ def test_an_empty_curator_says_what_to_do(tmp_path: Path) -> None:
             assert "no budget yet" in checked(browser.get("/"))
             assert "Nothing has been asked yet" in checked(browser.get("/data/bare"))
             assert "No budget is open" in checked(browser.get("/data/bare/ask"))
-            assert "No budget is open" in checked(browser.get("/data/bare/ask/histogram-1"))
+            assert "No budget is open" in checked(browser.get("/data/bare/ask/histogram"))
 
 
 def test_a_long_and_strange_name_fits_everywhere(tmp_path: Path) -> None:
@@ -362,7 +363,7 @@ def test_a_long_and_strange_name_fits_everywhere(tmp_path: Path) -> None:
             assert opened.headers["location"] == link
         with server.browser(server.token("analyst", name)) as analyst:
             fields = {"columns": "ö;", "epsilon": "0.5"}
-            asked = analyst.ask(f"{link}/ask/histogram-1", **fields)
+            asked = analyst.ask(f"{link}/ask/histogram", **fields)
             assert asked.status_code == 303
             assert analyst.get(asked.headers["location"]).status_code == 200
             assert analyst.get(asked.headers["location"] + ".svg").status_code == 200
@@ -482,7 +483,7 @@ def test_under_a_prefix_every_address_that_goes_out_carries_it(tmp_path: Path, k
                 pages = ["/", "/data/patients", "/data/patients/history", "/data/patients/answers"]
                 pages += [answer_path("patients", query), "/nowhere"]
                 pages += ["/tokens", "/data/new"] if role == "owner" else ["/questions"]
-                pages += ["/data/patients/ask/histogram-1"] if role == "analyst" else []
+                pages += ["/data/patients/ask/histogram"] if role == "analyst" else []
                 for path in pages:
                     text = browser.get(below + path).text
                     found = re.findall(r'(?:href|src|action|data-[a-z]+)="(/[^"]*)"', text)

@@ -14,7 +14,7 @@ from privod.errors import Unavailable
 from privod.ledger.sqlite import SQLite
 from tests.running_server import Running, running
 
-QUERY = {"name": "histogram-1", "columns": ["age"], "bins": 4, "epsilon": "0.01"}
+QUERY = {"name": "histogram", "columns": ["age"], "bins": 4, "epsilon": "0.01"}
 ASK = "/datasets/patients/ask"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ def url(cluster: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def ask(api: httpx.Client, gate: Path, epsilon: str) -> str:
-    query = {"name": "odd-1", "epsilon": epsilon, "deed": "wait", "gate": str(gate)}
+    query = {"name": "odd", "epsilon": epsilon, "deed": "wait", "gate": str(gate)}
     response = api.post("/datasets/patients/ask", json={"query": query, "wait": 0})
     return str(response.json()["job"])
 
@@ -187,7 +188,7 @@ def leave_behind(server: Running) -> None:
     notes, records = server.site.notes, server.curator.job_records
     notes.put(SERVER, "killed", "", MOST_SERVERS, notes.clock() - KEPT_SECONDS)
     lost = {"id": "lost", "server": "killed", "asker": "a", "asked_by": "", "request": "r"}
-    query = {"name": "forgotten-1"}
+    query = {"name": "forgotten"}
     records.add(JobRecord(**lost, dataset="patients", query=query, time=records.moment()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import os
 import subprocess
 import sys
@@ -55,7 +56,7 @@ with Curator.open(sys.argv[1], database=sys.argv[2] or None) as curator:
 
 
 def asked(gate: Path, epsilon: str, deed: str = "wait") -> dict[str, Any]:
-    return {"name": "odd-1", "epsilon": epsilon, "deed": deed, "gate": str(gate)}
+    return {"name": "odd", "epsilon": epsilon, "deed": deed, "gate": str(gate)}
 
 
 @pytest.fixture
@@ -402,7 +403,7 @@ def test_a_record_whose_question_is_unknown_by_now_ends_in_words(
         eventually((tmp_path / "gate").exists)
         asker = before.curator.job_records.find(job)
         assert asker is not None
-        lost = replace(asker, id="lost", server="gone", query={"name": "forgotten-1"})
+        lost = replace(asker, id="lost", server="gone", query={"name": "forgotten"})
         before.curator.job_records.add(lost)
         api.delete(f"/jobs/{job}")
         eventually(lambda: api.get(f"/jobs/{job}").status_code == 500)
@@ -541,7 +542,7 @@ def test_a_record_that_fails_to_be_taken_over_ends_in_words(
 def left_waiting(server: Running) -> JobRecord:
     """A question that a server process took in and never came to."""
     records = server.curator.job_records
-    query = {"name": "histogram-1", "columns": ["age"], "epsilon": "1"}
+    query = {"name": "histogram", "columns": ["age"], "epsilon": "1"}
     left = {"id": "left", "server": server.site.id, "asker": "a", "asked_by": "", "request": "r"}
     record = JobRecord(**left, dataset="patients", query=query, time=records.moment())
     records.add(record)
@@ -597,7 +598,7 @@ def test_records_that_were_taken_over_on_the_way_to_a_disk_that_failed_are_gone_
 
         monkeypatch.setattr(records, "adopt", stands_and_fails)
         lost = {"id": "lost", "server": "killed", "asker": "a", "asked_by": "", "request": "r"}
-        query = {"name": "forgotten-1"}
+        query = {"name": "forgotten"}
         records.add(JobRecord(**lost, dataset="patients", query=query, time=records.moment()))
         eventually(lambda: records.servers() == set())
         assert failures == ["killed"]

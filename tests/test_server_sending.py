@@ -19,8 +19,8 @@ from privod.server.limits import Limits
 from tests.patience import PATIENCE, eventually
 from tests.running_server import Running, running
 
-SMALL = {"name": "histogram-1", "columns": ["age"], "bins": 4, "epsilon": "0.01"}
-LARGE = {"name": "histogram-1", "columns": ["age"], "bins": 50_000, "epsilon": "0.01"}
+SMALL = {"name": "histogram", "columns": ["age"], "bins": 4, "epsilon": "0.01"}
+LARGE = {"name": "histogram", "columns": ["age"], "bins": 50_000, "epsilon": "0.01"}
 
 
 @pytest.fixture(scope="module")

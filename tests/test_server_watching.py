@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import io
 import json
 import logging
@@ -15,7 +16,7 @@ from privod.server.logs import REQUEST_ID, JsonLines
 from privod.server.metrics import Metrics, exposition
 from tests.running_server import CANARY, DOMAIN, Running, running
 
-QUERY = {"name": "histogram-1", "columns": ["age"], "epsilon": "0.5"}
+QUERY = {"name": "histogram", "columns": ["age"], "epsilon": "0.5"}
 
 
 @pytest.fixture(scope="module")

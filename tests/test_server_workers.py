@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import json
 import multiprocessing
 import os
@@ -55,7 +56,7 @@ pytestmark = pytest.mark.usefixtures("odd")
 
 
 def asked(gate: Path, deed: str = "wait", epsilon: str = "0.5") -> dict[str, Any]:
-    return {"name": "odd-1", "epsilon": epsilon, "deed": deed, "gate": str(gate)}
+    return {"name": "odd", "epsilon": epsilon, "deed": deed, "gate": str(gate)}
 
 
 @pytest.fixture
@@ -465,7 +466,7 @@ def test_a_picture_that_takes_too_long_is_given_up_and_the_answer_is_there(
 
 def test_an_answer_of_millions_of_numbers_is_refused_before_the_charge(tmp_path: Path) -> None:
     sketch = {
-        "name": "density-sketch-1",
+        "name": "density-sketch",
         "columns": ["age"],
         "epsilon": "0.01",
         "key": 1,

@@ -96,9 +96,9 @@ def texts(release: Any, titles: dict[str, str] | None = None) -> list[str]:
     return [html.unescape(text) for text in found]
 
 
-DRAWN_BY_COLUMN: tuple[str, ...] = ("grid-knn-1", "histogram-1", "marginals-1", "mean-covariance-1")
-DRAWN_BY_COLUMN += ("outlier-context-1", "outlier-subspaces-1", "private-bounds-1")
-DRAWN_BY_COLUMN += ("private-detector-1", "rare-counts-1")
+DRAWN_BY_COLUMN: tuple[str, ...] = ("grid-knn", "histogram", "mean-covariance")
+DRAWN_BY_COLUMN += ("outlier-context", "outlier-subspaces", "private-bounds")
+DRAWN_BY_COLUMN += ("detector-profile", "rare-counts")
 
 
 @pytest.mark.parametrize("name", DRAWN_BY_COLUMN)
@@ -136,7 +136,7 @@ def test_the_command_line_shows_titles_and_writes_them_into_pictures(
     for words in (
         ("register", "patients", "rows.csv", "--domain", "domain.json"),
         ("open", "patients", "--epsilon", "4"),
-        ("ask", "patients", "histogram-1", *asked, "--picture", "age.svg"),
+        ("ask", "patients", "histogram", *asked, "--picture", "age.svg"),
     ):
         app(words, standalone_mode=False)
     capsys.readouterr()
@@ -193,11 +193,11 @@ def test_the_console_shows_titles_escaped(analyst: Browser) -> None:
     page = escaped(analyst.get("/data/patients").text)
     assert f"<h1>{TITLE}</h1>" in page
     assert f"<td>{TITLES['age']}<br><small>age</small></td>" in page
-    form = escaped(analyst.get("/data/patients/ask/histogram-1").text)
+    form = escaped(analyst.get("/data/patients/ask/histogram").text)
     assert f"<span>{TITLES['age']} (age)</span>" in form
     assert 'name="columns" value="age"' in form  # what is asked is the name
     assert f'<a class="tag" href="?example=0">{TITLES["age"]}' in form
-    path = "/data/patients/ask/histogram-1"
+    path = "/data/patients/ask/histogram"
     fields = {"columns": "age", "epsilon": "0.5", "bins": "4", "adjacency": "add-remove"}
     confirm = escaped(analyst.post(path, **fields).text)
     answered = analyst.ask(path, **fields).headers["location"]

@@ -1,7 +1,7 @@
 """How good is each question? Its accuracy against epsilon and the number of records.
 
 Run `PRIVOD_DATA=folder python benchmarks/papers/how_good.py` (some minutes), or with `--quick`, or
-with `--only grid-knn-1` and others, which leaves the published figures of all others as they are.
+with `--only grid-knn` and others, which leaves the published figures of all others as they are.
 Writes out/papers/how_good/: `accuracy.csv` (one line a question, size and epsilon) and a picture of
 each measure.
 
@@ -44,11 +44,11 @@ from privod.query.near import Alike, Distance
 from privod.query.query import Query
 from privod.questions.anomaly_labels.query import AnomalyLabels
 from privod.questions.density_sketch.query import DensitySketch
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.graded_count.query import GradedCount, graded_credits
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
-from privod.questions.interactive_grid.query import InteractiveGridScores
-from privod.questions.marginals.query import MarginalHistograms
+from privod.questions.interactive_grid.query import InteractiveGrid
 from privod.questions.mean_covariance.query import MeanCovariance
 from privod.questions.novelty_labels.models import CrowdModel
 from privod.questions.novelty_labels.query import NoveltyLabels
@@ -57,7 +57,6 @@ from privod.questions.outlier_count.query import OutlierCount
 from privod.questions.outlier_radius.query import OutlierRadius
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
 from privod.questions.private_bounds.query import PrivateBounds
-from privod.questions.private_detector.query import DetectorProfile
 from privod.questions.rare_counts.query import RareCounts
 
 SIZES = (1_000, 10_000, 100_000)
@@ -216,7 +215,7 @@ def labels(table: Table, epsilon: str, source: Randomness) -> float:
     return float(np.mean(right))
 
 
-def mixed_labels(table: Table, epsilon: str, source: Randomness) -> float:
+def labels_alike(table: Table, epsilon: str, source: Randomness) -> float:
     """The share of right labels over 20 septic and 20 other patients, ward and sex compared too."""
     ill = septic(table)
     names = ("ward", "sex", *SIGNS[:2])
@@ -267,7 +266,7 @@ def novelty_labels(table: Table, epsilon: str, source: Randomness) -> float:
     return right_labels(ask, table, source)
 
 
-def model_labels(table: Table, epsilon: str, source: Randomness) -> float:
+def novelty_by_distance(table: Table, epsilon: str, source: Randomness) -> float:
     points = newcomers().numbers(SIGNS[:2])
 
     def ask(row: int) -> Query[Any]:
@@ -354,18 +353,13 @@ def ranked(scores: NDArray[np.float64]) -> float:
     return float(roc_auc_score(payments().labels, scores))
 
 
-def marginals(table: Table, epsilon: str, source: Randomness) -> float:
-    query = MarginalHistograms(columns=table.domain.names, epsilon=epsilon)
-    return ranked(query.answer(table, source).value.scores(payments().asked))
-
-
 def grid(table: Table, epsilon: str, source: Randomness) -> float:
     """Over six columns: more have no cell that many records share."""
     query = GridKnn(columns=table.domain.names[:6], epsilon=epsilon)
     return ranked(query.answer(table, source).value.walk(payments().asked[:, :6]).graded)
 
 
-def private_detector(table: Table, epsilon: str, source: Randomness) -> float:
+def detector_profile(table: Table, epsilon: str, source: Randomness) -> float:
     query = DetectorProfile(columns=table.domain.names, epsilon=epsilon)
     return ranked(query.answer(table, source).value.scores(payments().asked))
 
@@ -386,7 +380,7 @@ def interactive_grid(table: Table, epsilon: str, source: Randomness) -> float:
     """200 payments and 200 frauds, over three columns of 20 intervals."""
     labels = payments().labels
     rows = np.concatenate([np.flatnonzero(labels == label)[:200] for label in (0, 1)])
-    query = InteractiveGridScores(
+    query = InteractiveGrid(
         columns=table.domain.names[:3],
         cells_per_axis=20,
         epsilon=epsilon,
@@ -399,38 +393,37 @@ SHARE, RELATIVE, AUROC = "share of records misplaced", "relative error of the co
 RIGHT = "share of right labels"
 LARGEST = "size of the group found over the largest"
 MEASURES = (
-    Measure("histogram-1", SHARE, histogram),
-    Measure("rare-counts-1", SHARE, rare_counts),
-    Measure("rare-counts-1", "copies that the count is off by", one_rare_count, added="-one"),
-    Measure("private-bounds-1", "share of records outside the range", bounds_cut),
+    Measure("histogram", SHARE, histogram),
+    Measure("rare-counts", SHARE, rare_counts),
+    Measure("rare-counts", "copies that the count is off by", one_rare_count, added="-one"),
+    Measure("private-bounds", "share of records outside the range", bounds_cut),
     Measure(
-        "private-bounds-1", "width of the range over that of the bulk", bounds_width, added="-width"
+        "private-bounds", "width of the range over that of the bulk", bounds_width, added="-width"
     ),
-    Measure("outlier-count-1", RELATIVE, outlier_count),
-    Measure("graded-count-1", RELATIVE, graded_count),
-    Measure("outlier-radius-1", "share that stands apart over the one asked for", radius),
+    Measure("outlier-count", RELATIVE, outlier_count),
+    Measure("graded-count", RELATIVE, graded_count),
+    Measure("outlier-radius", "share that stands apart over the one asked for", radius),
     Measure(
-        "outlier-subspaces-1", "outliers in the column found over the most", subspaces, answers=1
+        "outlier-subspaces", "outliers in the column found over the most", subspaces, answers=1
     ),
     Measure(
-        "outlier-subspaces-1",
+        "outlier-subspaces",
         "outliers missed over the bound stated",
         subspaces_missed,
         answers=1,
         added="-missed",
     ),
-    Measure("anomaly-labels-1", RIGHT, labels),
-    Measure("anomaly-labels-1", f"{RIGHT}, by who is alike", mixed_labels, added="-alike"),
-    Measure("novelty-labels-1", RIGHT, novelty_labels),
-    Measure("novelty-labels-1", f"{RIGHT}, by distance", model_labels, added="-distance"),
-    Measure("outlier-context-1", LARGEST, context),
-    Measure("outlier-context-1", f"{LARGEST}, with ranges", groups, added="-ranges"),
-    Measure("marginals-1", AUROC, marginals, detects=True),
-    Measure("grid-knn-1", AUROC, grid, detects=True),
-    Measure("interactive-grid-1", AUROC, interactive_grid, detects=True),
-    Measure("mean-covariance-1", AUROC, mean_covariance, detects=True),
-    Measure("density-sketch-1", AUROC, density_sketch, detects=True),
-    Measure("private-detector-1", AUROC, private_detector, detects=True),
+    Measure("anomaly-labels", RIGHT, labels),
+    Measure("anomaly-labels", f"{RIGHT}, by who is alike", labels_alike, added="-alike"),
+    Measure("novelty-labels", RIGHT, novelty_labels),
+    Measure("novelty-labels", f"{RIGHT}, by distance", novelty_by_distance, added="-distance"),
+    Measure("outlier-context", LARGEST, context),
+    Measure("outlier-context", f"{LARGEST}, with ranges", groups, added="-ranges"),
+    Measure("grid-knn", AUROC, grid, detects=True),
+    Measure("interactive-grid", AUROC, interactive_grid, detects=True),
+    Measure("mean-covariance", AUROC, mean_covariance, detects=True),
+    Measure("density-sketch", AUROC, density_sketch, detects=True),
+    Measure("detector-profile", AUROC, detector_profile, detects=True),
 )
 
 

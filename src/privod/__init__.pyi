@@ -83,9 +83,6 @@ from privod.estimators.grid_knn import (
 from privod.estimators.hashed import (
     HashedDetector as HashedDetector,
 )
-from privod.estimators.marginals import (
-    MarginalDetector as MarginalDetector,
-)
 from privod.estimators.private import (
     PrivateDetector as PrivateDetector,
 )
@@ -158,6 +155,12 @@ from privod.questions.density_sketch.query import (
 from privod.questions.density_sketch.release import (
     NoisySketch as NoisySketch,
 )
+from privod.questions.detector_profile.query import (
+    DetectorProfile as DetectorProfile,
+)
+from privod.questions.detector_profile.release import (
+    NoisyProfile as NoisyProfile,
+)
 from privod.questions.graded_count.query import (
     GradedCount as GradedCount,
 )
@@ -173,13 +176,7 @@ from privod.questions.histogram.query import (
 )
 from privod.questions.interactive_grid.query import (
     GridScores as GridScores,
-    InteractiveGridScores as InteractiveGridScores,
-)
-from privod.questions.marginals.query import (
-    MarginalHistograms as MarginalHistograms,
-)
-from privod.questions.marginals.release import (
-    NoisyMarginals as NoisyMarginals,
+    InteractiveGrid as InteractiveGrid,
 )
 from privod.questions.mean_covariance.query import (
     MeanCovariance as MeanCovariance,
@@ -209,12 +206,6 @@ from privod.questions.outlier_subspaces.query import (
 )
 from privod.questions.private_bounds.query import (
     PrivateBounds as PrivateBounds,
-)
-from privod.questions.private_detector.query import (
-    DetectorProfile as DetectorProfile,
-)
-from privod.questions.private_detector.release import (
-    NoisyProfile as NoisyProfile,
 )
 from privod.questions.quantiles.query import (
     NoisyQuantiles as NoisyQuantiles,

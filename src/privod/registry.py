@@ -22,7 +22,7 @@ from typing import Any
 
 from privod.errors import AlreadyExists, NotFound
 
-__all__ = ["GROUP", "Question", "load", "question", "questions", "register"]
+__all__ = ["GROUP", "Question", "described", "load", "question", "questions", "register"]
 
 GROUP = "privod.questions"
 """The entry point group by which other packages bring questions."""
@@ -35,7 +35,7 @@ class Question:
     Parameters
     ----------
     name : str
-        The query's name with its version, such as "histogram-1".
+        The query's name, such as "histogram".
     query : str
         Reference to the query class, such as "privod.questions.histogram.query:Histogram".
     picture : str
@@ -78,20 +78,33 @@ class Question:
         }
 
 
+def described(folder: str, **more: Any) -> Question:
+    """The description of one of our questions: a folder, a class and two pages of one name."""
+    stem = folder.rpartition(".")[2]
+    kind = "".join(word.capitalize() for word in stem.split("_"))
+    usual = {
+        "name": stem.replace("_", "-"),
+        "query": f"{folder}.query:{kind}",
+        "picture": f"{folder}.picture:draw",
+        "games": f"{folder}.audit:games",
+        "guide": f"questions/{stem}.md",
+        "proof": f"proofs/{stem}.md",
+    }
+    return Question(**{**usual, **more})
+
+
 def load(reference: str) -> Any:
     """Import what a reference "module:name" names."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
 
 
-def register(described: Question) -> None:
+def register(one: Question) -> None:
     """Add a question for the rest of this process."""
     known = _registry()
-    if known.get(described.name, described) != described:
-        raise AlreadyExists(
-            f"There is a question {described.name!r} already. Give yours another name or version."
-        )
-    known[described.name] = described
+    if known.get(one.name, one) != one:
+        raise AlreadyExists(f"There is a question {one.name!r} already. Give yours another name.")
+    known[one.name] = one
 
 
 def questions() -> dict[str, Question]:
@@ -100,7 +113,7 @@ def questions() -> dict[str, Question]:
 
 
 def question(name: str) -> Question:
-    """The description of the question of that full name."""
+    """The description of the question of that name."""
     known = _registry()
     if name not in known:
         raise NotFound(f"There is no question {name!r}. There are: {', '.join(sorted(known))}.")
@@ -112,9 +125,9 @@ def _registry() -> dict[str, Question]:
     known: dict[str, Question] = {}
     folder = Path(__file__).parent / "questions"
     ours = sorted(one.name for one in pkgutil.iter_modules([str(folder)]) if one.ispkg)
-    described = [import_module(f"{GROUP}.{name}").QUESTION for name in ours]
-    described += [point.load() for point in sorted(entry_points(group=GROUP))]
-    for one in described:
+    found = [import_module(f"{GROUP}.{name}").QUESTION for name in ours]
+    found += [point.load() for point in sorted(entry_points(group=GROUP))]
+    for one in found:
         if one.name in known:
             raise AlreadyExists(f"Two packages bring a question {one.name!r}. Uninstall one.")
         known[one.name] = one

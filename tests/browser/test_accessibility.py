@@ -38,7 +38,7 @@ PAGES = {
     ],
     "analyst": [
         *("/", "/questions", "/data/clinic", "/data/clinic/requests", "/data/clinic/ask"),
-        *("/data/clinic/ask/histogram-1", "/data/clinic/ask/outlier-count-1"),
+        *("/data/clinic/ask/histogram", "/data/clinic/ask/outlier-count"),
         *("/data/clinic/answers", answer_path("clinic", ONE)),
         f"/data/clinic/compare?key={answer_key(ONE)}&key={answer_key(OTHER)}",
     ],
@@ -84,7 +84,7 @@ def test_every_page_passes_axe(server: Running, chromium: Browser, role: str) ->
         visit.go(path)
         found[path] = complaints(visit)
     if role == "analyst":
-        visit.go("/data/clinic/ask/histogram-1")
+        visit.go("/data/clinic/ask/histogram")
         visit.page.click("main button:visible:has-text('Review')")
         expect(visit.page.locator("main")).to_contain_text("Nothing has been charged yet")
         found["confirm"] = complaints(visit)

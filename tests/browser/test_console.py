@@ -20,8 +20,8 @@ from privod.data import Categorical, Domain, Numeric
 from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.histogram.query import Histogram
-from privod.questions.private_detector.query import DetectorProfile
 from privod.server.jobs.jobs import Turn
 from privod.server.views.pages import answer_path
 from tests.browser.visiting import MILLISECONDS, TWO_LOOKS, Visit
@@ -123,7 +123,7 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     page.click("a.card")
     page.click("text=Ask a question")
     analyst.photograph("questions")
-    page.click(f"text={QUERIES['histogram-1'].question}")
+    page.click(f"text={QUERIES['histogram'].question}")
     expect(page.locator("#price")).to_contain_text("epsilon 0.5")
     page.fill("#epsilon", "0.75")
     expect(page.locator("#price")).to_contain_text("epsilon 0.75")
@@ -197,7 +197,7 @@ def test_two_answers_ticked_in_the_list_are_compared(server: Running, chromium: 
 def test_a_slider_sets_epsilon_with_the_error_beside_it(server: Running, chromium: Browser) -> None:
     visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
     page = visit.page
-    visit.go("/data/breast-cancer/ask/histogram-1")
+    visit.go("/data/breast-cancer/ask/histogram")
     slider = page.get_by_label("Epsilon by hand")
     expect(slider).to_have_value("-0.3")  # epsilon 0.5
     slider.fill("-1")
@@ -280,7 +280,7 @@ def test_the_console_works_without_a_mouse(server: Running, chromium: Browser) -
     tab_to("Ask a question")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("What would you like to know?")
-    tab_to(QUERIES["histogram-1"].question)
+    tab_to(QUERIES["histogram"].question)
     page.keyboard.press("Enter")
     expect(page.locator("#epsilon")).to_be_visible()
     tab_to("epsilon")
@@ -298,7 +298,7 @@ def test_enter_never_spends(server: Running, chromium: Browser) -> None:
     visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
     page = visit.page
     before = server.curator.history("breast-cancer")
-    visit.go("/data/breast-cancer/ask/histogram-1")
+    visit.go("/data/breast-cancer/ask/histogram")
     page.fill("#epsilon", "0.43")
     page.press("#epsilon", "Enter")
     expect(page.locator("h1")).to_be_visible()
@@ -316,7 +316,7 @@ def test_the_console_works_without_script(server: Running, chromium: Browser) ->
     token = server.token("analyst", "breast-cancer")
     visit = Visit.begin(chromium, server.url, token, java_script_enabled=False)
     page = visit.page
-    visit.go("/data/breast-cancer/ask/histogram-1")
+    visit.go("/data/breast-cancer/ask/histogram")
     page.fill("#epsilon", "0.44")
     page.click("text=Show the price")
     expect(page.locator("#price")).to_contain_text("epsilon 0.44")
@@ -341,7 +341,7 @@ def test_a_long_answer_shows_its_progress_and_then_itself(
     monkeypatch.setattr(Turn, "look", slow)
     token = server.token("analyst", "breast-cancer")
     visit = Visit.begin(chromium, server.url, token, java_script_enabled=script)
-    visit.go("/data/breast-cancer/ask/histogram-1")
+    visit.go("/data/breast-cancer/ask/histogram")
     visit.page.fill("#epsilon", "0.51" if script else "0.52")
     visit.page.click("main button:visible:has-text('Review')")
     visit.page.click("main button:has-text('Spend')")
@@ -377,7 +377,7 @@ def test_empty_places_long_names_and_errors_look_finished(
         analyst = Visit.begin(chromium, server.url, server.token("analyst"))
         analyst.page.click("a.card:has-text('hospitals')")
         analyst.page.click("text=Ask a question")
-        analyst.page.click(f"text={QUERIES['histogram-1'].question}")
+        analyst.page.click(f"text={QUERIES['histogram'].question}")
         analyst.photograph("long-names-question")
         analyst.page.click("main button:visible:has-text('Review')")
         analyst.page.click("main button:has-text('Spend')")

@@ -87,7 +87,7 @@ def pages(role: str, job: str) -> dict[str, str]:
         if route.access.roles and role not in route.access.roles:
             continue
         where = route.path.replace("{dataset}", quote(NAME)).replace("{key}", KEYS[0])
-        where = where.replace("{question}", "histogram-1").replace("{job}", job)
+        where = where.replace("{question}", "histogram").replace("{job}", job)
         if route.path.endswith("/compare"):
             where += f"?key={KEYS[0]}&key={KEYS[1]}"
         found[route.path.strip("/").replace("/", "-") or "data"] = where

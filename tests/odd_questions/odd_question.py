@@ -29,14 +29,14 @@ from privod.query.scorer import Scorable
 from privod.registry import Question
 
 DETECTOR = Question(
-    name="odd-detector-1",
+    name="odd-detector",
     query="odd_question:OddDetector",
     picture="odd_question:draw_center",
     games="odd_question:games",
     value="odd_question:NoisyCenter",
 )
 QUESTION = Question(
-    name="odd-1", query="odd_question:Odd", picture="odd_question:draw", games="odd_question:games"
+    name="odd", query="odd_question:Odd", picture="odd_question:draw", games="odd_question:games"
 )
 PATIENCE = 300.0
 STEPS = 16  # to a unit of the column
@@ -60,7 +60,7 @@ class Odd(Query[int]):
         A path: the answer begins by making the file, and waits until `gate`.open is there.
     """
 
-    name: ClassVar[str] = "odd-1"
+    name: ClassVar[str] = "odd"
     question: ClassVar[str] = "How many records are there, after an odd deed?"
 
     epsilon: Any
@@ -141,7 +141,7 @@ def games() -> tuple[Any, ...]:
 class NoisyCenter(Scorable):
     """A noisy number of records and a noisy sum of one column: what another package may release."""
 
-    question = "odd-detector-1"
+    question = "odd-detector"
     added = ("sums", "noise")
 
     column: Numeric
@@ -196,7 +196,7 @@ class OddDetector(Query[NoisyCenter]):
         The privacy loss.
     """
 
-    name: ClassVar[str] = "odd-detector-1"
+    name: ClassVar[str] = "odd-detector"
     question: ClassVar[str] = "How far from the mean of one column is a new record?"
 
     column: str

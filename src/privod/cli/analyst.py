@@ -49,13 +49,13 @@ def questions(
     as_json: AsJson = False,
 ) -> None:
     """List the questions that can be asked, or explain one."""
-    from privod.query.catalog import JOINT_QUESTIONS, QUERIES, kind_of, newest
+    from privod.query.catalog import JOINT_QUESTIONS, QUERIES, kind_of
     from privod.query.parameters import parameters_of
     from privod.wire.questions import describe
 
     if name is None:
         known = [describe(kind) for kind in QUERIES.values()]
-        notes = ["A name ends in its version; without one, the newest is meant."]
+        notes = []
         for joint in JOINT_QUESTIONS:
             try:
                 known.append(describe(JOINT_QUESTIONS[joint]))
@@ -65,7 +65,7 @@ def questions(
         listed = table("Questions", ["name", "question"], rows)
         emit(known, as_json, listed, *(words(note) for note in notes))
         return
-    kind: Any = newest(name, JOINT_QUESTIONS) or kind_of(name)
+    kind: Any = JOINT_QUESTIONS[name] if name in JOINT_QUESTIONS else kind_of(name)
     described = describe(kind)
     rows = [
         [each.name, "required" if each.required else each.written(each.default), each.doc]

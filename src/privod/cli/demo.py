@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,10 +22,16 @@ def demo(
     report: Annotated[Path, typer.Option(help="Where to write the report, one HTML page.")] = Path(
         "out/privod-demo.html"
     ),
+    everything: Annotated[
+        bool, typer.Option("--all", help="Ask every question of the catalog instead.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask every question about sample data and write a report with pictures."""
-    from privod.demo import DIFFER, run
+    """Tell a story on 20,000 made-up hospital stays, and write it as a page with pictures."""
+    if not everything:
+        _tell(report, as_json)
+        return
+    from privod.demo.catalog import DIFFER, run
 
     with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
         shown = run(Path(directory))
@@ -39,6 +45,21 @@ def demo(
     lines += [words(f"Asked as well: {', '.join(shown.others())}."), words(shown.total())]
     lines += [words(f"All answers with pictures, guarantees and budgets: {report}", "green")]
     emit({**shown.to_json(), "report": str(report)}, as_json, *lines)
+
+
+def _tell(report: Path, as_json: bool) -> None:
+    from privod.demo.story import tell
+
+    with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
+        story = tell(Path(directory))
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text(story.html(), encoding="utf-8")
+    lines = []
+    for number, chapter in enumerate(story.chapters, start=1):
+        lines += [words(f"{number}. {chapter.title}", "bold")]
+        lines += [*(words(line) for line in chapter.lines), words("")]
+    lines += [words(f"The same with pictures: {report}", "green")]
+    emit({"chapters": story.to_json(), "report": str(report)}, as_json, *lines)
 
 
 @app.command()
@@ -91,7 +112,7 @@ def audit(
         }
         for verdict in verdicts
     ]
-    found = [*replayed, *verdicts]
+    found: list[Any] = [*replayed, *verdicts]
     shown = [words(one.sentence(), "green" if one.holds else "bold red") for one in found]
     emit(data, as_json, *shown)
     if not all(one.holds for one in found):

@@ -111,8 +111,9 @@ def register(
     most_records: Annotated[
         int | None,
         typer.Option(
-            help="The most records, public, a hundred thousand unless said; a file with more is"
-            " refused. Beyond ten million they stay on disk."
+            help="The most records there may be, a hundred thousand unless said. Analysts see this"
+            " number, so round up generously. A file with more is refused. Beyond ten million they"
+            " stay on disk."
         ),
     ] = None,
     yes: Annotated[
@@ -153,7 +154,9 @@ def register(
             raise
         registered, budgets = take(True)
     text = f"Registered {name!r} with {len(declared.columns)} columns. {_next(registered, budgets)}"
-    shown = (text, FOR_OWNER, *registered.sentences())
+    size = UNLESS_DECLARED if most_records is None else most_records
+    told = f"Analysts see that it has at most {size} records (--most-records), and not how many."
+    shown = (text, told, FOR_OWNER, *registered.sentences())
     emit(wire.Registered.of(registered), as_json, *map(words, shown))
 
 

@@ -77,7 +77,7 @@ def rehearse(
     A question that can never be asked of such data is named, with the reason, and left out.
     """
     from privod.data.mock import mock_table
-    from privod.demo import ask_all
+    from privod.demo.catalog import ask_all
     from privod.query.preview import worth
 
     asked = _read(analysis, "analysis", "Write [{'name': 'histogram', 'columns': ...}, ...].")

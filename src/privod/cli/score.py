@@ -84,7 +84,7 @@ def score(
     released = read_scorable(release)
     scorer = released.scorer(**_chosen(settings or []))
     if why and not scoring.explains(scorer):
-        way_out = "private-detector can, for instance."
+        way_out = "detector-profile can, for instance."
         rule = "needs a release that explains its scores"
         raise InvalidParameter("why", rule, released.question, way_out)
     dialect = dialect_of(separator, encoding=encoding, decimal=decimal, thousands=thousands)

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Binning", "Codes", "Equal", "Octaves", "Ranks"]
+__all__ = ["Binning", "Codes", "Edges", "Equal", "GapCodes", "Octaves", "Ranks", "WithGaps"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -118,3 +118,67 @@ class Ranks:
     def places(self, values: NDArray[np.generic]) -> Ints:
         """The ranks themselves, which are whole numbers."""
         return np.asarray(values).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Bins between given edges; each holds its lower edge, and the last one its upper edge too.
+
+    Parameters
+    ----------
+    edges : tuple of float
+        Increasing; what lies outside is counted nowhere.
+    """
+
+    edges: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        """How many bins there are."""
+        return len(self.edges) - 1
+
+    def places(self, values: NDArray[np.generic]) -> Ints:
+        """The bin of each value."""
+        numbers = np.asarray(values, np.float64)
+        inside = (numbers >= self.edges[0]) & (numbers <= self.edges[-1])
+        found = np.searchsorted(self.edges, numbers, side="right") - 1
+        return np.where(inside, np.minimum(found, self.size - 1), NOWHERE)
+
+
+@dataclass(frozen=True)
+class WithGaps:
+    """Bins of stored numbers, and behind them bins for missing, below and above.
+
+    Parameters
+    ----------
+    inner : Binning
+        Of numbers within the range.
+    more : int
+        How many bins there are behind: 3, or 1 where nothing lies outside.
+    """
+
+    inner: Binning
+    more: int
+
+    @property
+    def size(self) -> int:
+        """How many bins there are."""
+        return self.inner.size + self.more
+
+    def places(self, values: NDArray[np.generic]) -> Ints:
+        """The bin of each value."""
+        numbers = np.asarray(values, np.float64)
+        known = np.isfinite(numbers)
+        found = self.inner.places(np.where(known, numbers, 0.0))
+        behind = np.where(np.isnan(numbers), 0, np.where(numbers < 0, 1, 2))
+        return np.where(known, found, self.inner.size + behind)
+
+
+@dataclass(frozen=True)
+class GapCodes(Codes):
+    """Bins of stored codes, the last one for what is missing."""
+
+    def places(self, values: NDArray[np.generic]) -> Ints:
+        """The codes themselves, the last bin where there is none."""
+        codes = np.asarray(values, np.int64)
+        return np.where(codes < 0, self.size - 1, codes)

@@ -27,6 +27,7 @@ __all__ = [
     "data_frame",
     "gaussian_mixture",
     "hospital",
+    "hospital_outliers",
     "okada_synthetic_1",
     "okada_synthetic_2",
     "two_gaussians",
@@ -109,7 +110,18 @@ MISREAD_SHARE = 0.002  # one sign read by a loose sensor: outlying in that colum
 
 
 def hospital(n_records: int = 20_000, seed: int = 0) -> Table:
-    """Made-up stays in a hospital, of which about six in a thousand stand apart."""
+    """Made-up stays in a hospital, of which about six in a thousand are outliers."""
+    return _hospital(n_records, seed)[0]
+
+
+def hospital_outliers(n_records: int = 20_000, seed: int = 0) -> NDArray[np.bool_]:
+    """Which of the stays that `hospital` makes are outliers: septic, or misread."""
+    found = np.zeros(n_records, np.bool_)
+    found[_hospital(n_records, seed)[1]] = True
+    return found
+
+
+def _hospital(n_records: int, seed: int) -> tuple[Table, NDArray[np.int64]]:
     generator = np.random.default_rng(seed)
     ward = generator.choice(len(WARD_SHARES), n_records, p=WARD_SHARES)
     mean, deviation = np.array(WARD_AGES, dtype=float)[ward].T
@@ -143,7 +155,7 @@ def hospital(n_records: int = 20_000, seed: int = 0) -> Table:
         "temperature": temperature,
         "stay": stay,
     }
-    return Table(HOSPITAL, {**numbers, **texts})
+    return Table(HOSPITAL, {**numbers, **texts}), places
 
 
 def two_gaussians(n_records: int = 1000, seed: int = 0) -> Table:

@@ -13,7 +13,7 @@ from privod.data import Boolean, Categorical, Column, Date, Numeric
 from privod.data.cells import as_arrow, values_of
 from privod.data.columns import column_from_json
 from privod.errors import InvalidParameter
-from privod.questions.private_detector.ranges import UNIVERSE
+from privod.questions.detector_profile.ranges import UNIVERSE
 
 __all__ = ["coded", "declared_columns", "frame_names", "open_columns", "width_of"]
 

@@ -28,11 +28,11 @@ from privod.query.checks import dp_adjacency
 from privod.query.count_query import chance
 from privod.query.query import Release
 from privod.query.scorer import Explanation
-from privod.questions.private_detector.health import Health
-from privod.questions.private_detector.layout import LARGEST_END
-from privod.questions.private_detector.query import DetectorProfile
-from privod.questions.private_detector.ranges import unknown
-from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.detector_profile.health import Health
+from privod.questions.detector_profile.layout import LARGEST_END
+from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.detector_profile.ranges import unknown
+from privod.questions.detector_profile.release import NoisyProfile
 
 __all__ = ["PrivateDetector", "UnreliableFit"]
 
@@ -122,6 +122,17 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         self.adjacency = adjacency
         self.contamination = contamination
         self.random_state = random_state
+
+    @classmethod
+    def from_release(
+        cls, release: Release[NoisyProfile] | NoisyProfile | str | Path, **parameters: Any
+    ) -> Self:
+        """A fitted detector of what was released elsewhere; batches take the delta of the release.
+
+        Give the release, the path of its file (.json or .privod), or what such a file holds.
+        """
+        found = cls._release_of(release)
+        return super().from_release(found, **{"delta": found.guarantee.loss.delta, **parameters})
 
     def promised(self) -> Guarantee:
         """What one `fit` promises with these parameters; needs no rows."""

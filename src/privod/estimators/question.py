@@ -88,7 +88,7 @@ class QuestionDetector(ReleaseDetector[Any]):
         query = self.query
         if query is None or not question(query.name).value:
             rule = "must be a question whose release scores records"
-            raise InvalidParameter("query", rule, query, "Ask private-detector, for instance.")
+            raise InvalidParameter("query", rule, query, "Ask detector-profile, for instance.")
         return query
 
     def _settings(self) -> dict[str, Any]:
@@ -124,4 +124,4 @@ class QuestionDetector(ReleaseDetector[Any]):
         if isinstance(found.value, Scorable):
             return found
         rule = "must be a release that scores records"
-        raise InvalidParameter("release", rule, found.query.name, "Ask private-detector.")
+        raise InvalidParameter("release", rule, found.query.name, "Ask detector-profile.")

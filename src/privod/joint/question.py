@@ -25,7 +25,7 @@ from privod.joint.transport.channel import Channel, Meeting
 from privod.joint.transport.traffic import Traffic
 from privod.mechanisms.randomness import Randomness, secure
 from privod.privacy import Guarantee, Secrecy
-from privod.query.catalog import JOINT_QUESTIONS, newest
+from privod.query.catalog import JOINT_QUESTIONS
 from privod.query.query import canonical_json
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def known_parameters(kind: Any, data: dict[str, Any]) -> dict[str, Any]:
 
 def joint_question(data: dict[str, Any]) -> JointQuestion:
     """Read a question by its name; any registered joint question will do."""
-    kind = newest(str(data.get("name")), JOINT_QUESTIONS)
+    kind = JOINT_QUESTIONS.get(str(data.get("name")))
     if kind is None:
         rule = f"must be one of {', '.join(sorted(JOINT_QUESTIONS))}"
         raise InvalidParameter("name", rule, data.get("name"), "Name the question first.")

@@ -19,7 +19,7 @@ from privod.ledger.chain import Due, Entry, read_entries
 from privod.ledger.database import Connection
 from privod.ledger.store import DataSet, versions_of
 from privod.privacy import Adjacency, AdmittedContexts, SameContexts
-from privod.query.catalog import QUERIES, query_from_json
+from privod.query.catalog import known_kind, query_from_json
 from privod.query.query import Query, canonical_json
 
 __all__ = [
@@ -78,7 +78,7 @@ class ExactCounts:
         if entry.kind == "exact" and entry.details is not None:
             self.allowed[entry.budget] = int(entry.details["counts"])
         elif entry.kind == "charge" and entry.query is not None:
-            kind = QUERIES.get(str(entry.query.get("name")))
+            kind = known_kind(entry.query)
             if kind is not None and kind.exact_counts is not Query.exact_counts:
                 query = query_from_json(entry.query)
                 counts = query.exact_counts(domains[entry.dataset])

@@ -35,7 +35,7 @@ from privod.privacy import (
     Statement,
     Zcdp,
 )
-from privod.query.catalog import QUERIES, query_from_json
+from privod.query.catalog import known_kind, query_from_json
 from privod.query.frames import as_frame
 from privod.query.html import paragraphs, parts_figure
 from privod.query.query import Query
@@ -248,7 +248,7 @@ def is_paid_for(connection: Connection, dataset: str, query: Query[Any]) -> bool
 
 def _state_of(query: dict[str, Any]) -> str | None:
     """The state that a question, as the ledger writes it, shares with others; None if none."""
-    kind = QUERIES.get(str(query.get("name")))
+    kind = known_kind(query)
     if kind is None or kind.state is Query.state:
         return None
     return query_from_json(query).state

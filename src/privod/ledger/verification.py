@@ -49,7 +49,7 @@ from privod.privacy import (
     Zcdp,
 )
 from privod.progress import track
-from privod.query.catalog import QUERIES
+from privod.query.catalog import known_kind
 from privod.query.query import canonical_json
 
 __all__ = ["Verification", "verify"]
@@ -119,8 +119,8 @@ def verify(
 
 def _priced(entry: Entry) -> bool:
     """Whether this version can price what was asked."""
-    name = entry.query.get("name") if entry.query else None
-    return name == ELSEWHERE or name in QUERIES
+    query = entry.query or {}
+    return query.get("name") == ELSEWHERE or known_kind(query) is not None
 
 
 def _read_head(text: str) -> tuple[int, str]:

@@ -88,7 +88,8 @@ def positive(value: Number, name: str) -> Fraction:
     """A number that must be greater than zero, as a fraction."""
     number = as_exact(value, name)
     if number <= 0:
-        raise InvalidParameter(name, "must be greater than 0", value, "Try 1.")
+        way_out = "Try 0.1." if name == "epsilon" else "Try 1."
+        raise InvalidParameter(name, "must be greater than 0", value, way_out)
     return number
 
 

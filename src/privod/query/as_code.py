@@ -58,7 +58,7 @@ def as_settings(query: Query[Any]) -> str:
         if parameter.name in stated
         and (parameter.required or stated[parameter.name] != parameter.default)
     ]
-    return " ".join([query.name.rsplit("-", 1)[0], *settings])
+    return " ".join([query.name, *settings])
 
 
 def typed(query: dict[str, Any]) -> str:

@@ -10,12 +10,13 @@ from privod.privacy import Guarantee
 from privod.query.checks import checked_truth
 from privod.query.query import Query, Release
 from privod.registry import load, questions
+from privod.texts import did_you_mean
 
 __all__ = [
     "JOINT_QUESTIONS",
     "QUERIES",
     "kind_of",
-    "newest",
+    "known_kind",
     "query_from_json",
     "release_from_json",
 ]
@@ -46,7 +47,7 @@ class Catalog(Mapping[str, Any]):
 
 
 QUERIES: Mapping[str, type[Query[Any]]] = Catalog(joint=False)
-"""Name to query. A name never changes its meaning once a ledger contains it."""
+"""Name to query."""
 
 JOINT_QUESTIONS: Mapping[str, Any] = Catalog(joint=True)
 """Between several holders: listed and described like the others, but never asked of a curator and
@@ -54,33 +55,36 @@ never charged, because there is no curator and the promise is not a loss (`privo
 
 
 def kind_of(name: str) -> type[Query[Any]]:
-    """The question of that name; a name without its version means the newest version."""
-    kind: type[Query[Any]] | None = newest(name, QUERIES)
-    if kind is not None:
-        return kind
-    if newest(name, JOINT_QUESTIONS) is not None:
+    """The question of that name."""
+    if name in QUERIES:
+        return QUERIES[name]
+    if name in JOINT_QUESTIONS:
         raise NotFound(
             f"{name!r} is asked between several holders, not of a curator."
             " Try: privod plan --help, privod party --help."
         )
-    raise NotFound(f"There is no question {name!r}. There are: {', '.join(sorted(QUERIES))}.")
+    near = did_you_mean(name, [one.rpartition("-")[0] for one in QUERIES])
+    raise NotFound(f"There is no question {name!r}.{near} There are: {', '.join(sorted(QUERIES))}.")
 
 
-def newest(name: str, known: Mapping[str, Any]) -> Any | None:
-    """The question of that name among some, or its newest version if the name has none."""
-    if name in known:
-        return known[name]
-    versions = [one for one in known if one.rpartition("-")[0] == name]
-    return known[max(versions, key=lambda one: int(one.rpartition("-")[2]))] if versions else None
+def known_kind(data: dict[str, Any]) -> type[Query[Any]] | None:
+    """The question that a ledger's entry asks; None if this privod does not know that version."""
+    kind = QUERIES.get(str(data.get("name")))
+    return kind if kind is not None and data.get("version") == kind.version else None
 
 
 def query_from_json(data: dict[str, Any]) -> Query[Any]:
-    """Build a question from its name and parameters."""
+    """Build a question from its name and parameters; without a version, ours is meant."""
     if not isinstance(data, dict) or not isinstance(data.get("name"), str):
-        way_out = "Write {'name': 'histogram-1', ...}."
+        way_out = "Write {'name': 'histogram', ...}."
         raise InvalidParameter("query", "must have a name", type(data).__name__, way_out)
-    parameters = {key: value for key, value in data.items() if key != "name"}
-    return kind_of(data["name"]).from_parameters(parameters)
+    kind = kind_of(data["name"])
+    version = data.get("version", kind.version)
+    if version != kind.version or isinstance(version, bool):
+        rule = f"of {kind.name} must be {kind.version}"
+        raise InvalidParameter("version", rule, version, "Use the privod that has this version.")
+    named = ("name", "version")
+    return kind.from_parameters({key: data[key] for key in data if key not in named})
 
 
 def release_from_json(data: dict[str, Any], query: Query[Any] | None = None) -> Release[Any]:

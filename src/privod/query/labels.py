@@ -1,7 +1,7 @@
 """Labels of records, told by a coin that lies the more rarely, the more edits would change them.
 
 What every question shares that labels records [Asif 2020, Constr. 1]: the coin, how often it lies,
-and how its labels are told; proof in docs/proofs/anomaly.md.
+and how its labels are told; proof in docs/proofs/anomaly_labels.md.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Likeness:
         for place, name in enumerate(self.columns):
             column = domain[name]
             if isinstance(column, Numeric):
-                _check_numbers(records, place, name)
+                _check_numbers(records, place, column)
                 continue
             for record in records:
                 if record[place] not in column.values:
@@ -181,11 +181,13 @@ class Likeness:
         return [(row[0], row[1]) for row in rows]
 
 
-def _check_numbers(records: tuple[tuple[Entry, ...], ...], place: int, name: str) -> None:
+def _check_numbers(records: tuple[tuple[Entry, ...], ...], place: int, column: Numeric) -> None:
     for record in records:
         if isinstance(record[place], str):
-            rule = f"must have a number as {name}"
-            raise InvalidParameter("records", rule, record[place], "Give a number.")
+            rule, way_out = f"must have a number as {column.name}", "Give a number."
+            if type(column) is not Numeric:  # a date or an ordered value, which is held as a number
+                way_out = f"{record[place]} is {column.number(record[place]):g} there."
+            raise InvalidParameter("records", rule, record[place], way_out)
 
 
 def _column(entries: tuple[Entry, ...]) -> NDArray[Any]:
@@ -203,7 +205,7 @@ def checked_entries(rows: Any, width: int) -> tuple[tuple[Entry, ...], ...]:
     for row in rows:
         if not isinstance(row, list | tuple) or len(row) != width:
             raise InvalidParameter("records", f"must have {width} values each", row, way_out)
-        if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in row):
+        if any(not isinstance(one, str | int | float) for one in row):
             raise InvalidParameter("records", "must hold texts and numbers", row, way_out)
         found.append(tuple(_entry(one) for one in row))
     return tuple(found)

@@ -1,7 +1,7 @@
 """Which records make up a record's crowd: those within a distance, those alike, those beyond it.
 
-What labels need of a crowd is proved of all three in docs/proofs/anomaly.md: one record changes it
-by at most 1, and a copy of the record itself by exactly 1. In questions each is a text, such as
+Labels need that one record changes a crowd by at most 1, and a copy of the record itself by exactly
+1: proved of all three in docs/proofs/anomaly_labels.md. In questions each is a text, such as
 ``distance(radius=0.5)``.
 """
 

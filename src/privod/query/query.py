@@ -46,7 +46,10 @@ class Query(ABC, Generic[Value]):
     """
 
     name: ClassVar[str]
-    """Name and version, such as "histogram-1"; it never changes its meaning."""
+    """What is typed, such as "histogram"; the class, its folder and its page are the same word."""
+
+    version: ClassVar[int] = 1
+    """Written beside the name. A version never changes its meaning once a ledger contains it."""
 
     question: ClassVar[str]
     """What is asked, in one sentence a doctor understands."""
@@ -198,8 +201,8 @@ class Query(ABC, Generic[Value]):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Name and parameters."""
-        return {"name": self.name, **self.parameters()}
+        """Name, version and parameters."""
+        return {"name": self.name, "version": self.version, **self.parameters()}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:

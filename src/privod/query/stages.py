@@ -2,7 +2,7 @@
 
 A staged query is a generator. It yields a `Stage` and is sent the noisy sums; what it computes of
 them is public. So the same query is answered by a curator, who adds up the rows of one table, and
-by several holders, who add up theirs in shares (docs/proofs/private_detector.md, "Stages").
+by several holders, who add up theirs in shares (docs/proofs/detector_profile.md, "Stages").
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -223,13 +224,27 @@ def _privod_error(request: Request, problem: Exception) -> Response:
     return _told(request, problem)
 
 
+EXAMPLES: dict[str, Any] = {
+    "query": {"name": "histogram", "columns": ["age"], "epsilon": "0.1"},
+    "epsilon": "0.1",
+    "name": "visits",
+    "role": "analyst",
+    "reason": "asked for by the study",
+}
+"""What a field that was not sent may look like."""
+
+
 def _validation_error(request: Request, problem: Exception) -> Response:
     """The first thing that does not fit, named; its value is repeated only if it is short."""
     assert isinstance(problem, RequestValidationError)  # noqa: S101 - what it is registered for
     first = problem.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or "the body"
-    rule = f"does not fit: {first['msg']}"
-    return _told(request, InvalidParameter(where, rule, "what was sent", "See openapi.json."))
+    rule, way_out = f"does not fit: {first['msg']}", "See openapi.json."
+    if first["type"] == "missing":
+        rule = "must be given"
+        example = EXAMPLES.get(str(first["loc"][-1]), "...")
+        way_out = f"Send {json.dumps({str(first['loc'][-1]): example})}, or see openapi.json."
+    return _told(request, InvalidParameter(where, rule, "what was sent", way_out))
 
 
 def _http_error(request: Request, problem: Exception) -> Response:

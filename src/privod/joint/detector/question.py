@@ -42,8 +42,8 @@ from privod.privacy.zcdp import epsilon_of_rho
 from privod.query.query import Release
 from privod.query.scores import check_fraction
 from privod.query.stages import Stage, count_rows, go_through
-from privod.questions.private_detector.query import DetectorProfile
-from privod.questions.private_detector.release import NoisyProfile
+from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.detector_profile.release import NoisyProfile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,7 +81,7 @@ class JointDetector(JointQuestion):
         The share of all records that should be flagged.
     """
 
-    name: ClassVar[str] = "joint-detector-1"
+    name: ClassVar[str] = "joint-detector"
     question: ClassVar[str] = "Which of my records are unusual among the records of all of us?"
 
     columns: tuple[str, ...]
@@ -336,7 +336,7 @@ class JointProfile(JointResult):
             write_outliers(folder / f"{stem}.csv", self.rows, self.alone, ids, self.own_records)
 
     def draw(self) -> Figure:
-        from privod.questions.private_detector.picture import draw
+        from privod.questions.detector_profile.picture import draw
 
         of = self.question.of
         return draw(Release(of, self.value, of.guarantee(), self.value.seeded))

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privod.errors import InvalidParameter
+__all__ = ["Program", "sample_count"]
 
-__all__ = ["Program", "program_for"]
-
-MOST_ROWS = 200_000
 MISSED = 10**4  # one in so many outliers at most is no candidate
 
 # Measured by benchmarks/exact_runs.py, forwarding included; seconds are of all three parties.
@@ -70,34 +67,7 @@ class Program:
         return self.rows * (len(self.widths) + SORT_WORDS) if self.sample else 0
 
 
-def program_for(
-    rows: int,
-    widths: tuple[int, ...],
-    *,
-    squared_radius: int,
-    max_crowd: int,
-    sample: int,
-    candidates: float,
-    most_outliers: float,
-) -> Program:
-    """Return the program for so many rows, or raise: all parties compute the same sizes."""
-    if rows > MOST_ROWS:
-        way_out = "Agree on a random part of the rows, or use the joint detector."
-        raise InvalidParameter("rows", f"must be at most {MOST_ROWS}", rows, way_out)
-    if not 1 <= max_crowd < rows:
-        way_out = "Use another far_fraction, or more rows."
-        rule = "must leave an outlier at least itself and less than all rows"
-        raise InvalidParameter("far_fraction", rule, max_crowd, way_out)
-    chosen, fewest = math.ceil(candidates * rows), 0
-    if rows <= 2 * sample or chosen >= rows:
-        sample, chosen = 0, rows
-    else:
-        fewest = _sample_count(rows, max_crowd, sample)
-    most = max(1, math.floor(most_outliers * rows))
-    return Program(rows, widths, squared_radius, max_crowd, sample, chosen, fewest, most)
-
-
-def _sample_count(rows: int, crowd: int, sample: int) -> int:
+def sample_count(rows: int, crowd: int, sample: int) -> int:
     """Return the sample count that a record in such a crowd exceeds once in `MISSED` at most.
 
     The crowd's records in the sample are hypergeometric. Integers, so that all parties agree.

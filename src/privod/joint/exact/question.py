@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.joint.alone import outliers_alone
-from privod.joint.exact.program import Program, program_for
+from privod.joint.exact.program import Program, sample_count
 from privod.joint.outliers import OutlierResult
 from privod.joint.persons import check_one_record_each
 from privod.joint.question import JointQuestion, Seat, known_parameters, parameters_of
@@ -34,6 +34,7 @@ __all__ = ["ENGINE", "NOT_PROTECTED", "ExactOutliers", "ExactResult"]
 ENGINE = "0.9.5"  # of SPU: everybody runs this one
 PARTITIONS = ("horizontal", "vertical")
 FEWEST_STEPS, MOST_STEPS = 1 << 10, 1 << 20  # of an integer to the radius
+MOST_ROWS = 200_000
 LARGEST_SQUARE = 2**63  # a squared distance less a squared radius must be a word with a sign
 
 NOT_PROTECTED = (
@@ -120,7 +121,7 @@ class ExactOutliers(JointQuestion):
         The answer cap: with a larger share of outliers no verdict is opened.
     """
 
-    name: ClassVar[str] = "exact-outliers-1"
+    name: ClassVar[str] = "exact-outliers"
     question: ClassVar[str] = (
         "Which of my records are outliers in our joint data, exactly, with only the answer opened?"
     )
@@ -184,15 +185,27 @@ class ExactOutliers(JointQuestion):
 
     def program(self, rows: int) -> Program:
         """Return the program for so many rows, or raise."""
+        crowd = crowd_limit(self.far_fraction, rows)
+        if rows > MOST_ROWS:
+            way_out = "Agree on a random part of the rows, or use the joint detector."
+            raise InvalidParameter("rows", f"must be at most {MOST_ROWS}", rows, way_out)
+        if not 1 <= crowd < rows:
+            rule = "must leave an outlier at least itself and less than all rows"
+            way_out = "Use another far_fraction, or more rows."
+            raise InvalidParameter("far_fraction", rule, self.far_fraction, way_out)
+        sample, chosen = self.sample, math.ceil(self.candidates * rows)
+        if rows <= 2 * sample or chosen >= rows:
+            sample, chosen = 0, rows
         highs = np.array([[high for _, high in self.ranges.values()]])
-        return program_for(
-            rows,
-            tuple(self.integers(highs, self.columns)[0].tolist()),
+        return Program(
+            rows=rows,
+            widths=tuple(self.integers(highs, self.columns)[0].tolist()),
             squared_radius=self.steps() ** 2,
-            max_crowd=crowd_limit(self.far_fraction, rows),
-            sample=self.sample,
-            candidates=self.candidates,
-            most_outliers=self.most_outliers,
+            max_crowd=crowd,
+            sample=sample,
+            candidates=chosen,
+            fewest=sample_count(rows, crowd, sample) if sample else 0,
+            most_outliers=max(1, math.floor(self.most_outliers * rows)),
         )
 
     def own_columns(self, domain: Domain) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ class PublishedOutliers(HashSettings, JointQuestion):
         Rounds with fresh hashes; what is flagged every time is kept.
     """
 
-    name: ClassVar[str] = "published-outliers-1"
+    name: ClassVar[str] = "published-outliers"
     question: ClassVar[str] = "What do the published protocols find, and what do they reveal?"
 
     partition: str

@@ -26,6 +26,7 @@ from privod.privacy import (
     Loss,
     Replace,
     ZcdpBudget,
+    positive,
 )
 from privod.query.query import canonical_json
 
@@ -56,6 +57,7 @@ class OpenBudget(Act[BudgetState]):
 
     def __post_init__(self) -> None:
         accounting_named(self.accounting)
+        positive(self.budget.epsilon, "epsilon")
 
     @property
     def _role(self) -> str:

@@ -2,7 +2,7 @@
 
 The true answer is told but for a coin that lies the more rarely, the more edits it would take to
 change the answer. Under sensitive privacy only edits of records that stand in a crowd count, so
-records far out are labeled almost surely right; proofs in docs/proofs/anomaly.md.
+records far out are labeled almost surely right; proofs in docs/proofs/anomaly_labels.md.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
         Within how many edits a protected record is normal, from 1; None protects every record.
     """
 
-    name: ClassVar[str] = "anomaly-labels-1"
+    name: ClassVar[str] = "anomaly-labels"
+    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "Which of these records are in the data and anomalous there?"
 
     columns: tuple[str, ...]

@@ -73,7 +73,7 @@ class DensitySketch(CountQuery[NoisySketch]):
         Which two data sets must look alike.
     """
 
-    name: ClassVar[str] = "density-sketch-1"
+    name: ClassVar[str] = "density-sketch"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How densely do the records lie around a new one?"
 

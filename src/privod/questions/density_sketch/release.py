@@ -52,7 +52,7 @@ class NoisySketch(Scorable):
         Whether the noise came from a test seed; such a sketch protects nobody.
     """
 
-    question = "density-sketch-1"
+    question = "density-sketch"
     added = ("counts", "noise")
 
     hashing: Hashing

@@ -103,7 +103,7 @@ class GradedCount(Conditional[GradedOutliers]):
         mismatch; none given means 1 each.
     """
 
-    name: ClassVar[str] = "graded-count-1"
+    name: ClassVar[str] = "graded-count"
     question: ClassVar[str] = "How many records are outlying, those near the line counted in part?"
 
     radius: float

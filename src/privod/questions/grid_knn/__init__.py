@@ -1,16 +1,11 @@
 """How far from the records at hand does a new one lie? [Rauch 2021]"""
 
-from privod.registry import Question
+from privod.registry import described
 
 __all__ = ["QUESTION"]
 
-QUESTION = Question(
-    name="grid-knn-1",
-    query="privod.questions.grid_knn.query:GridKnn",
-    picture="privod.questions.grid_knn.picture:draw",
-    games="privod.questions.grid_knn.audit:games",
+QUESTION = described(
+    __name__,
     value="privod.questions.grid_knn.release:NoisyGrid",
     exports=("privod.estimators.grid_knn:GridKnnDetector",),
-    guide="questions/grid_knn.md",
-    proof="proofs/grid_knn.md",
 )

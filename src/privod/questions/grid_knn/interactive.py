@@ -23,7 +23,7 @@ from privod.query.count_query import CountNoise
 from privod.query.scores import scored_points
 from privod.questions.grid_knn.release import walk_depth
 
-__all__ = ["InteractiveGrid"]
+__all__ = ["LazyGrid"]
 
 Ints = NDArray[np.int64]
 
@@ -34,7 +34,7 @@ ONE_OF_ITS_KIND = (
 )
 
 
-class InteractiveGrid:
+class LazyGrid:
     """Scores like a `NoisyGrid` with all cells, and draws the noise of a cell on first use.
 
     There is one of its kind: a copy or a pickle would hold the exact counts and draw the noise of a
@@ -63,7 +63,7 @@ class InteractiveGrid:
         self._process = os.getpid()
 
     def __repr__(self) -> str:
-        return f"InteractiveGrid({self.grid.n_axes} columns, records private)"
+        return f"LazyGrid({self.grid.n_axes} columns, records private)"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(f"A lazy grid cannot be copied or pickled: {ONE_OF_ITS_KIND}")

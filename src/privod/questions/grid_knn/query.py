@@ -49,7 +49,7 @@ from privod.query.memory import folding_bytes, sparse_cells_bytes
 from privod.query.preview import CERTAINTY, FEW, Preview, of_counts
 from privod.query.query import Release
 from privod.query.release_file import LARGEST_SUM
-from privod.questions.grid_knn.interactive import InteractiveGrid
+from privod.questions.grid_knn.interactive import LazyGrid
 from privod.questions.grid_knn.release import NoisyGrid
 
 __all__ = ["GridKnn", "margin_of_kept"]
@@ -105,7 +105,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         Which two data sets must look alike.
     """
 
-    name: ClassVar[str] = "grid-knn-1"
+    name: ClassVar[str] = "grid-knn"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How far from the records at hand does a new record lie?"
 
@@ -274,7 +274,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         )
         return self.release(value, randomness)
 
-    def lazy(self, table: Table, randomness: Randomness) -> InteractiveGrid:
+    def lazy(self, table: Table, randomness: Randomness) -> LazyGrid:
         """The paper's server: holds the records and draws a cell's noise when first asked.
 
         Same promise, same scores; what it holds is private and stays with the curator. No cell is
@@ -283,7 +283,7 @@ class GridKnn(CountQuery[NoisyGrid]):
         grid = self.grid(table.domain)
         occupied = grid.listing().cells(table.fold(grid.listing()))
         whole = replace(self, drop_below=None)
-        return InteractiveGrid(grid, occupied, whole.count_noise, randomness, whole.guarantee())
+        return LazyGrid(grid, occupied, whole.count_noise, randomness, whole.guarantee())
 
     def sentence(self, value: NoisyGrid) -> str:
         grid = value.grid

@@ -68,7 +68,7 @@ class NoisyGrid(Scorable):
         How many records there are, where cells are dropped. All counts together say it otherwise.
     """
 
-    question = "grid-knn-1"
+    question = "grid-knn"
     added = ("noise", "records")
 
     grid: Grid

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Categorical, Column, Domain, Ordinal, Table
-from privod.data.binning import Binning, Codes, Equal
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.merged import MergedNoise
@@ -25,6 +24,8 @@ from privod.query.checks import ExactNumber, whole_number
 from privod.query.count_query import CountQuery, NoiseName, chance
 from privod.query.preview import Preview, of_counts
 from privod.query.query import Release
+from privod.questions.histogram.cuts import GAPS, axis_of, binning_of, read_edges
+from privod.texts import did_you_mean
 
 __all__ = ["Histogram", "NoisyCounts"]
 
@@ -64,6 +65,13 @@ class Histogram(CountQuery[NoisyCounts]):
         The privacy loss of the whole histogram, greater than 0.
     bins : int
         Into how many equal intervals a numeric column's range is cut, at least 1.
+    edges : tuple
+        Where columns of numbers or dates are cut instead, by column:
+        `{"amount": [0, 10, 100, 1000], "day": "month"}`. The words are log (bins that grow by one
+        factor), month, quarter and year. What lies outside given edges is counted nowhere.
+    gaps : bool
+        Whether missing values, and numbers below and above the range, have cells of their own.
+        Records that other questions leave out are counted then, too.
     noise : str
         One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
         and in a budget that is counted by zcdp the one that is smaller for the same rho.
@@ -73,12 +81,14 @@ class Histogram(CountQuery[NoisyCounts]):
         Which two data sets must look alike.
     """
 
-    name: ClassVar[str] = "histogram-1"
+    name: ClassVar[str] = "histogram"
     question: ClassVar[str] = "How are the records spread over these columns?"
 
     columns: tuple[str, ...]
     epsilon: ExactNumber = ExactNumber(positive)
     bins: int = 10
+    edges: tuple[Any, ...] = ()
+    gaps: bool = False
     noise: NoiseName = "laplace"
     delta: ExactNumber = ExactNumber(chance, Fraction(0))
     adjacency: Adjacency = AddRemove()
@@ -86,6 +96,13 @@ class Histogram(CountQuery[NoisyCounts]):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole_number(self.bins, "bins", at_least=1)
+        object.__setattr__(self, "edges", read_edges(self.edges))
+        if not isinstance(self.gaps, bool):
+            raise InvalidParameter("gaps", "must be true or false", self.gaps, "Leave it out.")
+        for name, *_ in self.edges:
+            if name not in self.columns:
+                way_out = f"{did_you_mean(name, self.columns)} Leave it out.".strip()
+                raise InvalidParameter("edges", "must be of columns asked for", name, way_out)
         if self.noise != "laplace":
             self.guarantee()  # refuses an epsilon that Gaussian noise cannot keep
 
@@ -95,10 +112,13 @@ class Histogram(CountQuery[NoisyCounts]):
 
     def n_cells(self, domain: Domain) -> int:
         """How many counts the answer has."""
-        return math.prod(
+        sizes = [
             len(column.values) if isinstance(column, Categorical | Ordinal) else self.bins
             for column in self._columns(domain)
-        )
+        ]
+        if math.prod(sizes) > MOST_CELLS and not self.edges:
+            return math.prod(sizes)  # refused; nobody needs to name them
+        return math.prod(len(axis.names) for axis in self._axes(domain))
 
     def preview(self, domain: Domain) -> Preview:
         return of_counts(self.count_noise, self.n_cells(domain))
@@ -123,8 +143,12 @@ class Histogram(CountQuery[NoisyCounts]):
         return self.release(value, randomness)
 
     def counts_before_noise(self, table: Table) -> NDArray[np.int64]:
-        axes = self._axes(table.domain)
-        return table.counts([(axis.column, self._binning(axis)) for axis in axes])
+        columns, axes = self._columns(table.domain), self._axes(table.domain)
+        rules = [
+            (column.name, binning_of(column, axis, self._cut(column.name), self.gaps))
+            for column, axis in zip(columns, axes, strict=True)
+        ]
+        return (table.as_stored() if self.gaps else table).counts(rules)
 
     def value_of(
         self,
@@ -144,11 +168,24 @@ class Histogram(CountQuery[NoisyCounts]):
             for axis, place in zip(value.axes, fullest, strict=True)
         )
         margin = self.count_noise.quantile(0.95)
+        health = "".join(f" {told}" for told in self._health(value))
         return (
             f"The most records, about {value.counts[fullest]}, have {where};"
             f" each of the {value.counts.size} counts is right to within {margin}"
-            " with 95 % certainty."
+            f" with 95 % certainty.{health}"
         )
+
+    def _health(self, value: NoisyCounts) -> list[str]:
+        """The shares of records in cells for gaps, column by column, from the noisy counts."""
+        told = []
+        whole = max(int(value.counts.sum()), 1)
+        for place, axis in enumerate(value.axes if self.gaps else ()):
+            along = value.counts.sum(axis=tuple(n for n in range(value.counts.ndim) if n != place))
+            more = GAPS if axis.edges else GAPS[:1]
+            shares = [min(max(int(count) / whole, 0), 1) for count in along[-len(more) :]]
+            said = ", ".join(f"{share:.1%} {gap}" for gap, share in zip(more, shares, strict=True))
+            told.append(f"Of {axis.column} about {said}.")
+        return told
 
     def table(self, value: NoisyCounts) -> dict[str, list[Any]]:
         return table_of_counts(value.axes, "noisy count", value.counts)
@@ -175,13 +212,14 @@ class Histogram(CountQuery[NoisyCounts]):
         return (first, cls(columns=domain.categorical_names[:2], epsilon="0.2"))
 
     def _axes(self, domain: Domain) -> tuple[Axis, ...]:
-        return tuple(Axis.of(column, self.bins) for column in self._columns(domain))
+        return tuple(
+            axis_of(column, self.bins, self._cut(column.name), self.gaps)
+            for column in self._columns(domain)
+        )
+
+    def _cut(self, name: str) -> tuple[Any, ...]:
+        return next((cut for cut in self.edges if cut[0] == name), ())
 
     def _columns(self, domain: Domain) -> tuple[Column, ...]:
         domain.known(self.columns)
         return tuple(domain[column] for column in self.columns)
-
-    def _binning(self, axis: Axis) -> Binning:
-        if not axis.edges:
-            return Codes(len(axis.names))
-        return Equal(axis.edges[0], axis.edges[-1], self.bins)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from privod.audit.game import Game, Reading
 from privod.data import Domain, Numeric, Table
-from privod.questions.interactive_grid.query import GridScores, InteractiveGridScores
+from privod.questions.interactive_grid.query import GridScores, InteractiveGrid
 
 __all__ = ["DOMAIN", "games", "table_with"]
 
@@ -27,7 +27,7 @@ def _graded(value: GridScores) -> float:
 READINGS = (Reading("the weighted score", _weighted), Reading("the graded score", _graded))
 
 
-def games(kind: type[InteractiveGridScores] = InteractiveGridScores) -> tuple[Game, ...]:
+def games(kind: type[InteractiveGrid] = InteractiveGrid) -> tuple[Game, ...]:
     """A record comes to an empty cell one step away, or to the own cell."""
     once = kind(
         columns=("x",),

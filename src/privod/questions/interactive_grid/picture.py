@@ -8,7 +8,7 @@ import numpy as np
 
 from privod.pictures.canvas import ACCENT, MUTED, blank
 from privod.query.query import Release
-from privod.questions.interactive_grid.query import GridScores, InteractiveGridScores
+from privod.questions.interactive_grid.query import GridScores, InteractiveGrid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ MOST_BARS = 30
 def draw(release: Release[GridScores]) -> Figure:
     """A bar for each record: whole cells walked, and the part of the last one."""
     query, value = release.query, release.value
-    assert isinstance(query, InteractiveGridScores)  # noqa: S101 - what such a release answers
+    assert isinstance(query, InteractiveGrid)  # noqa: S101 - what such a release answers
     order = np.argsort(-np.array(value.graded), kind="stable")[:MOST_BARS]
     height = 1.6 + 0.3 * len(order)
     figure, axes = blank("How far out the records lie", width=8.0, height=height)

@@ -32,7 +32,7 @@ from privod.query.frames import of_records
 from privod.query.preview import Preview, of_counts
 from privod.query.query import Query, Release, canonical_json
 
-__all__ = ["GridScores", "InteractiveGridScores"]
+__all__ = ["GridScores", "InteractiveGrid"]
 
 Ints = NDArray[np.int64]
 
@@ -57,7 +57,7 @@ class GridScores:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InteractiveGridScores(Query[GridScores]):
+class InteractiveGrid(Query[GridScores]):
     """How far from the private records do these new ones lie, by a grid that is asked bit by bit?
 
     Guarantee
@@ -84,7 +84,7 @@ class InteractiveGridScores(Query[GridScores]):
         drawn: 20,000 at most for one question.
     """
 
-    name: ClassVar[str] = "interactive-grid-1"
+    name: ClassVar[str] = "interactive-grid"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = (
         "How far from the records at hand do these lie, by a grid asked bit by bit?"

@@ -97,7 +97,7 @@ class MeanCovariance(Conditional[NoisyMoments]):
         Which two data sets must look alike.
     """
 
-    name: ClassVar[str] = "mean-covariance-1"
+    name: ClassVar[str] = "mean-covariance"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How far from the usual combinations of values is a new record?"
 

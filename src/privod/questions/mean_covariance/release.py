@@ -80,7 +80,7 @@ class NoisyMoments(Scorable):
         How many records are how far, with noise; None where several parties counted together.
     """
 
-    question = "mean-covariance-1"
+    question = "mean-covariance"
     added = (
         "total",
         "sums",

@@ -59,7 +59,7 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
         parameters.
     """
 
-    name: ClassVar[str] = "novelty-labels-1"
+    name: ClassVar[str] = "novelty-labels"
     question: ClassVar[str] = "Which of these new records would be anomalous among those at hand?"
 
     columns: tuple[str, ...]

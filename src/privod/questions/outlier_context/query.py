@@ -110,7 +110,7 @@ class OutlierContext(Query[tuple[PersonGroups, ...]]):
         the number of values of all group columns it is at most 2**18.
     """
 
-    name: ClassVar[str] = "outlier-context-1"
+    name: ClassVar[str] = "outlier-context"
     column_kinds: ClassVar[dict[str, Any]] = {"column": Numeric}
     question: ClassVar[str] = "In which groups of the population do these persons stand out?"
 
@@ -380,7 +380,7 @@ class OutlierContext(Query[tuple[PersonGroups, ...]]):
         for row in rows:
             if not isinstance(row, list | tuple) or len(row) != width:
                 raise InvalidParameter("persons", f"must have {width} values each", row, way_out)
-            if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in row):
+            if any(not isinstance(one, str | int | float) for one in row):
                 raise InvalidParameter("persons", "must hold texts and numbers", row, way_out)
             numbers = (
                 finite_number(one, "persons") if isinstance(one, float) else one for one in row[:-1]
@@ -396,7 +396,7 @@ class OutlierContext(Query[tuple[PersonGroups, ...]]):
         if not isinstance(rows, list | tuple) or not all(
             isinstance(row, list | tuple)
             and len(row) >= 2
-            and all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in row)
+            and all(isinstance(one, str | int | float) for one in row)
             for row in rows
         ):
             raise InvalidParameter(name, "must each be a column and values of it", rows, way_out)

@@ -144,7 +144,7 @@ class OutlierCount(Conditional[CountedOutliers]):
         mismatch; none given means 1 each.
     """
 
-    name: ClassVar[str] = "outlier-count-1"
+    name: ClassVar[str] = "outlier-count"
     question: ClassVar[str] = "How many outlying records are there in these columns?"
 
     radius: float

@@ -100,7 +100,7 @@ class OutlierRadius(Conditional[ChosenRadius]):
         Which two data sets must look alike.
     """
 
-    name: ClassVar[str] = "outlier-radius-1"
+    name: ClassVar[str] = "outlier-radius"
     question: ClassVar[str] = "At which radius does a wanted share of the records stand apart?"
 
     share: ExactNumber = ExactNumber(positive)

@@ -5,7 +5,7 @@ different size compete fairly and no utility changes by more than 1. It is measu
 number follows from public parameters, so nothing about the choice but its outcome depends on rows.
 The paper's Algorithm 3 draws with exp(epsilon u), which costs twice what it says; here the scale
 follows from the true loss, and under AddRemove from how far apart one record can move two sets: it
-makes many outliers normal, or adds one, itself. Proofs in docs/proofs/subspaces.md.
+makes many outliers normal, or adds one, itself. Proofs in docs/proofs/outlier_subspaces.md.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
         none are bought.
     """
 
-    name: ClassVar[str] = "outlier-subspaces-1"
+    name: ClassVar[str] = "outlier-subspaces"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "In which columns do the most outliers show?"
 

@@ -4,7 +4,7 @@ Declared ranges may be as wide as one likes; this question finds where in them t
 First the sizes: of all magnitudes, the three octaves in a row with most records by noisy counts
 set the scale. Then zooms: the range is cut into equal bins, noisy counts less a penalty are
 added up, and the stretch with the largest sum is kept, with a margin. Every look is a noisy
-histogram, every choice post-processing; proof and error in docs/proofs/bounds.md.
+histogram, every choice post-processing; proof and error in docs/proofs/private_bounds.md.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         Which two data sets must look alike.
     """
 
-    name: ClassVar[str] = "private-bounds-1"
+    name: ClassVar[str] = "private-bounds"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "Between which values do the bulk of the records lie?"
 
@@ -90,7 +90,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         """At most so many records zooms cut off at an end of a column, with 95 % certainty.
 
         Bins beside the stretch found have no sum above the penalty of each, noise included: by
-        the union bound over ends, numbers of bins and zooms [docs/proofs/bounds.md].
+        the union bound over ends, numbers of bins and zooms [docs/proofs/private_bounds.md].
         """
         outside = BINS - 1
         noise = MergedNoise(((self.laplace_noise.scale, outside),))

@@ -1,15 +1,10 @@
 """Below which values do these shares of the records lie?"""
 
-from privod.registry import Question
+from privod.registry import described
 
 __all__ = ["QUESTION"]
 
-QUESTION = Question(
-    name="quantiles-1",
-    query="privod.questions.quantiles.query:Quantiles",
-    picture="privod.questions.quantiles.picture:draw",
-    games="privod.questions.quantiles.audit:games",
+QUESTION = described(
+    __name__,
     exports=("privod.questions.quantiles.query:NoisyQuantiles",),
-    guide="questions/quantiles.md",
-    proof="proofs/quantiles.md",
 )

@@ -81,7 +81,7 @@ class Quantiles(Conditional[NoisyQuantiles]):
         Which two data sets must look alike.
     """
 
-    name: ClassVar[str] = "quantiles-1"
+    name: ClassVar[str] = "quantiles"
     question: ClassVar[str] = "Below which values do these shares of the records lie?"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
 

@@ -109,7 +109,7 @@ class RareCounts(Query[ValueCounts]):
         alike. None counts every combination of the categories.
     """
 
-    name: ClassVar[str] = "rare-counts-1"
+    name: ClassVar[str] = "rare-counts"
     question: ClassVar[str] = "How many records have these values, if they are rare?"
 
     columns: tuple[str, ...]

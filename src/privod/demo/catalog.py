@@ -1,0 +1,255 @@
+"""Ask every question of the catalog about sample data, and write one page about it.
+
+Everything is real: an embedded curator in a directory, budgets, charges before answers.
+A question added to the catalog appears here by itself, with the examples it gives for the domain.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from privod.curator import Curator
+from privod.data import Domain, Table
+from privod.data.examples import HOSPITAL, hospital
+from privod.ledger.acts import AdmitPerson, AllowExactCounts
+from privod.ledger.prices import cost_towards
+from privod.pictures import draw, draw_budget, svg
+from privod.privacy import AddRemove, Adjacency, AdmittedContexts, Loss, SameContexts
+from privod.progress import track
+from privod.query.catalog import QUERIES
+from privod.query.query import Query
+
+__all__ = ["DIFFER", "Demo", "Step", "ask_all", "run"]
+
+DATASET = "hospital-stays"
+DIFFER = (
+    "Each answer has noise of its own, so two that count the same records differ: their margins say"
+    " how far off each may be. And questions about outliers count by rules and radii of their own."
+)
+
+SHOWN = {
+    "histogram": 1,
+    "outlier-count": 1,
+    "outlier-subspaces": 1,
+    "anomaly-labels": 2,  # the same records, protected in two ways
+    "detector-profile": 1,
+    "outlier-context": 1,
+}
+"""How many of a question's answers stand on the first screen; the report has all."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One question of the demo, its answer, its promise and its price."""
+
+    name: str
+    question: str
+    parameters: str
+    sentence: str
+    promise: str
+    price: str
+    picture: bytes
+
+
+@dataclass(frozen=True)
+class BudgetStep:
+    """One budget of the demo after all questions were asked."""
+
+    adjacency: str
+    spent: str
+    state: str
+    gives_up: str
+    picture: bytes
+
+
+@dataclass(frozen=True)
+class Demo:
+    """All that was asked and answered."""
+
+    steps: tuple[Step, ...]
+    budgets: tuple[BudgetStep, ...]
+
+    def to_json(self) -> Any:
+        """Everything but the pictures."""
+        steps = [
+            {key: value for key, value in vars(step).items() if key != "picture"}
+            for step in self.steps
+        ]
+        return {"steps": steps, "budgets": [state.state for state in self.budgets]}
+
+    def first_screen(self) -> list[Step]:
+        """The answers that a terminal shows whole: a few, with their errors and prices."""
+        shown: dict[str, list[Step]] = {name: [] for name in SHOWN}
+        for step in self.steps:
+            if len(shown.get(step.name, ())) < SHOWN.get(step.name, 0):
+                shown[step.name].append(step)
+        return [step for steps in shown.values() for step in steps]
+
+    def others(self) -> list[str]:
+        """The questions that are asked too, and answered in the report alone."""
+        return list(dict.fromkeys(step.name for step in self.steps if step.name not in SHOWN))
+
+    def total(self) -> str:
+        """What all answers cost together, under each adjacency."""
+        wide = [f"{one.spent} ({one.adjacency})" for one in self.budgets if not one.gives_up]
+        narrow = [f"{one.spent} ({one.adjacency})" for one in self.budgets if one.gives_up]
+        told = f"All {len(self.steps)} answers cost {' and '.join(wide)}"
+        if narrow:
+            more = f"{len(narrow)} allowances" if len(narrow) > 1 else "an allowance"
+            told += f", and from {more} whose guarantees are narrower {', '.join(narrow)}"
+        return f"{told}. Budgets as wide as these are for made-up data."
+
+    def html(self) -> str:
+        """One self-contained page."""
+        steps = "\n".join(_step_html(step) for step in self.steps)
+        budgets = "\n".join(_budget_html(state) for state in self.budgets)
+        count = len(self.steps)
+        return PAGE.format(style=STYLE, steps=steps, budgets=budgets, count=count, differ=DIFFER)
+
+
+def run(directory: Path) -> Demo:
+    """Set up a curator in the directory and ask it everything."""
+    queries = [query for kind in QUERIES.values() for query in kind.examples(HOSPITAL)]
+    return ask_all(directory, hospital(), queries)
+
+
+def ask_all(directory: Path, table: Table, queries: list[Query[Any]]) -> Demo:
+    """Ask these questions of a new curator whose budgets are wide enough for all of them."""
+    curator = Curator.open(directory)
+    curator.register(DATASET, table, table.domain)
+    for adjacency, budget in _budgets(queries, table.domain):
+        curator.open_budget(DATASET, adjacency, budget, confirmed=True)
+        paid = [query for query in queries if _paid_under(query) == adjacency]
+        exact = sum(query.exact_counts(table.domain) for query in paid)
+        if exact:
+            reason = "the sample questions"
+            curator.do(AllowExactCounts(DATASET, adjacency, exact, reason), confirmed=True)
+    for person in {query.guarantee().adjacency: None for query in queries}:
+        if isinstance(person, SameContexts):
+            reason = "the person of a sample question"
+            curator.do(AdmitPerson(DATASET, person, reason, isolating=True), confirmed=True)
+    steps = tuple(_ask(curator, query) for query in track(queries, "asking"))
+    return Demo(steps, tuple(_spent(curator, queries, table.domain)))
+
+
+def _budgets(queries: list[Query[Any]], domain: Domain) -> Iterator[tuple[Adjacency, Loss]]:
+    """A main budget, and an allowance for every narrow adjacency, wide enough for all questions."""
+    adjacencies: list[Adjacency] = [AddRemove()]
+    for query in queries:
+        if _paid_under(query) not in adjacencies:
+            adjacencies.append(_paid_under(query))
+    for adjacency in adjacencies:
+        needed = sum((loss for _, loss in _charged(queries, adjacency, domain)), Loss(0))
+        yield adjacency, Loss(needed.epsilon, 2 * needed.delta)  # detectors take a part of it
+
+
+def _paid_under(query: Query[Any]) -> Adjacency:
+    """The adjacency of the budget that pays for a question."""
+    adjacency = query.guarantee().adjacency
+    if AddRemove().steps_of(adjacency) is not None:
+        return AddRemove()
+    return AdmittedContexts() if isinstance(adjacency, SameContexts) else adjacency
+
+
+def _charged(
+    queries: list[Query[Any]], adjacency: Adjacency, domain: Domain
+) -> Iterator[tuple[str, Loss]]:
+    for query in queries:
+        statement, cap = query.statements(domain)[0], domain.max_rows_per_person
+        cost = cost_towards(adjacency, statement, cap)
+        if _paid_under(query) == adjacency and cost is not None:
+            yield query.name, cost.loss
+
+
+def _ask(curator: Curator, query: Query[Any]) -> Step:
+    answer = curator.ask(query, DATASET)
+    release = answer.release
+    charged = ", ".join(f"{charge.loss} ({charge.adjacency.name})" for charge in answer.charges)
+    settings = {key: value for key, value in query.parameters().items() if value not in (None, [])}
+    return Step(
+        name=query.name,
+        question=query.question,
+        parameters=", ".join(f"{key} = {_short(value)}" for key, value in settings.items()),
+        sentence=release.sentence(),
+        promise=release.guarantee.sentence(),
+        price=charged,
+        picture=svg(draw(release)),
+    )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return str(value.get("name", value))
+    if isinstance(value, list):
+        shown = ", ".join(_short(item) for item in value[:6])
+        return f"({shown}, ...)" if len(value) > 6 else f"({shown})"
+    return str(value)
+
+
+def _spent(curator: Curator, queries: list[Query[Any]], domain: Domain) -> Iterator[BudgetStep]:
+    for state in curator.budget(DATASET):
+        title = f"Spent under {state.adjacency.name}"
+        charges = list(_charged(queries, state.adjacency, domain))
+        picture = svg(draw_budget(title, state.budget, charges))
+        words = f"{state.adjacency.name}: spent {state.spent} of {state.budget}, left {state.left}"
+        spent, gives_up = str(state.spent), state.adjacency.gives_up
+        yield BudgetStep(state.adjacency.name, spent, words, gives_up, picture)
+
+
+def _image(picture: bytes, text: str) -> str:
+    data = base64.b64encode(picture).decode()
+    return f'<img alt="{escape(text)}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _step_html(step: Step) -> str:
+    return f"""<section>
+<h2>{escape(step.question)}</h2>
+<p class="parameters"><code>{escape(step.name)}</code> {escape(step.parameters)}</p>
+<p class="answer">{escape(step.sentence)}</p>
+{_image(step.picture, step.sentence)}
+<p><b>Promise.</b> {escape(step.promise)}</p>
+<p><b>Price.</b> {escape(step.price)}</p>
+</section>"""
+
+
+def _budget_html(state: BudgetStep) -> str:
+    return f"""<section>
+<h2>Budget under {escape(state.adjacency)}</h2>
+<p>{escape(state.state)}. {escape(state.gives_up)}</p>
+{_image(state.picture, state.state)}
+</section>"""
+
+
+STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
+body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
+section { margin: 2rem 0; padding-top: 1rem; border-top: 1px solid #8884; }
+img { max-width: 100%; background: white; border-radius: 6px; padding: .5rem; }
+.answer { font-size: 1.15rem; font-weight: 600; }
+.parameters { color: #777; overflow-wrap: anywhere; }
+"""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>privod demo</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>Outliers in private data: {count} questions and their promises</h1>
+<p>The records are 20,000 made-up stays in a hospital, treated as private. Every answer
+below was charged to a budget before the data was touched, and got noise of the promised size.
+{differ}
+</p>
+{steps}
+{budgets}
+</body>
+</html>
+"""

@@ -1,0 +1,320 @@
+"""One story on one data set: 20,000 hospital stays that nobody may see, and what can be told.
+
+Everything is real: a curator with its ledger, charges before answers, noise from the operating
+system. Every number that is printed comes from this run.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from privod.curator import Curator
+from privod.data import Table
+from privod.data.examples import HOSPITAL, hospital, hospital_outliers
+from privod.estimators import PrivateDetector
+from privod.joint.detector.question import JointDetector
+from privod.joint.run import rehearse
+from privod.ledger.acts import AdmitPerson
+from privod.pictures import draw, draw_budget, svg
+from privod.pictures.canvas import blank
+from privod.privacy import AddRemove, AdmittedContexts, Loss, SameContexts
+from privod.progress import track
+from privod.questions.graded_count.query import GradedCount
+from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
+
+__all__ = ["Chapter", "Race", "Story", "race", "tell"]
+
+DATASET = "stays"
+NUMBERS = HOSPITAL.numeric_names
+N_NEW, N_SHOWN = 5_000, 5
+GAMES, GAME_RECORDS = 60, 400  # fits with and without one person, and the records of each
+EPSILON = "1"
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A heading, what was found in sentences, and a picture of it."""
+
+    title: str
+    lines: tuple[str, ...]
+    picture: bytes
+
+
+@dataclass(frozen=True)
+class Story:
+    """All chapters, as they are printed and as one page."""
+
+    chapters: tuple[Chapter, ...]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Everything but the pictures."""
+        return [{"title": one.title, "lines": list(one.lines)} for one in self.chapters]
+
+    def html(self) -> str:
+        """One self-contained page."""
+        return PAGE.format(chapters="\n".join(_html(one) for one in self.chapters))
+
+
+def tell(directory: Path) -> Story:
+    """Set up a curator in the directory and go through the story."""
+    stays = hospital()
+    curator = Curator.open(directory)
+    curator.register(DATASET, stays, HOSPITAL)
+    curator.open_budget(DATASET, AddRemove(), Loss(4, "1e-5"))
+    chapters = _chapters(curator, stays)
+    return Story(tuple(track(chapters, "telling", 6)))
+
+
+def _chapters(curator: Curator, stays: Table) -> Iterator[Chapter]:
+    detector = PrivateDetector(EPSILON, contamination=0.01).fit(_points(stays))
+    yield _detector(detector, stays)
+    yield _attack(stays)
+    yield _counts(curator)
+    yield _person(curator)
+    yield _together(stays)
+    yield _ledger(curator)
+
+
+def _points(table: Table) -> Floats:
+    return table.numbers(NUMBERS)
+
+
+@dataclass(frozen=True)
+class Race:
+    """New stays scored by the private detector and by one that sees every row."""
+
+    fresh: Floats
+    truth: NDArray[np.bool_]
+    private: Floats
+    forest: Floats
+
+    def areas(self) -> tuple[float, float]:
+        """The area under the ROC curve of each."""
+        from sklearn.metrics import roc_auc_score
+
+        private = float(roc_auc_score(self.truth, self.private))
+        return private, float(roc_auc_score(self.truth, self.forest))
+
+    def draw(self) -> Figure:
+        """Both ROC curves on one axis."""
+        from sklearn.metrics import roc_curve
+
+        figure, axes = blank("New, held-out stays: how well are the unusual ones found?")
+        names = f"private detector, epsilon {EPSILON}", "IsolationForest, not private"
+        for name, scores, area in zip(
+            names, (self.private, self.forest), self.areas(), strict=True
+        ):
+            alarms, found, _ = roc_curve(self.truth, scores)
+            axes.plot(alarms, found, label=f"{name}: AUROC {area:.3f}")
+        axes.set(xlabel="false alarms (share)", ylabel="unusual stays found (share)")
+        axes.legend(loc="lower right")
+        return figure
+
+
+def race(detector: PrivateDetector, stays: Table) -> Race:
+    """Score new stays by a fitted private detector and by IsolationForest on the same rows."""
+    from sklearn.ensemble import IsolationForest
+
+    fresh, truth = _points(hospital(N_NEW, seed=1)), hospital_outliers(N_NEW, seed=1)
+    forest = IsolationForest(random_state=0).fit(_points(stays))
+    return Race(fresh, truth, -detector.score_samples(fresh), -forest.score_samples(fresh))
+
+
+def _detector(detector: PrivateDetector, stays: Table) -> Chapter:
+    ran = race(detector, stays)
+    private, forest = ran.areas()
+    flagged = np.flatnonzero(detector.predict(ran.fresh) == -1)
+    first = sorted(flagged, key=lambda row: -ran.private[row])[:N_SHOWN]
+    reasons = [
+        f"Stay {row}: {_why(detector, ran.fresh[row])}{'' if ran.truth[row] else ' (false alarm)'}"
+        for row in first
+    ]
+    return Chapter(
+        "A detector trained on 20,000 stays with differential privacy",
+        (
+            f"AUROC on {N_NEW:,} new stays: private detector, epsilon {EPSILON}: {private:.3f};"
+            f" IsolationForest, not private: {forest:.3f}.",
+            f"It flags {len(flagged)} of them. The five most unusual:",
+            *reasons,
+        ),
+        svg(ran.draw()),
+    )
+
+
+def _why(detector: PrivateDetector, record: Floats) -> str:
+    told = detector.explain(record.reshape(1, -1))
+    sides = {1: "high", -1: "low"}
+    top = np.argsort(-told.shares[0])[:2]
+    return ", ".join(
+        f"{sides.get(int(told.sides[0][place]), 'unusual')} {NUMBERS[place]} ({record[place]:.3g})"
+        for place in top
+    )
+
+
+def _attack(stays: Table) -> Chapter:
+    """Guess from the release alone whether one person is in the data, many times over."""
+    points = _points(stays)[:GAME_RECORDS]
+    target = np.array([[100.0, 210.0, 50.0, 43.0, 58.0]])  # as unusual as can be: easiest to find
+    bounds = ([one.low for one in HOSPITAL.numeric()], [one.high for one in HOSPITAL.numeric()])
+    with_person, without = (
+        np.array([_score_of(rows, target, bounds) for _ in range(GAMES)])
+        for rows in (np.vstack([points, target]), points)
+    )
+    cuts = np.unique(np.concatenate([with_person, without]))
+    hits = np.array([(with_person <= cut).mean() for cut in cuts])
+    misses = np.array([(without <= cut).mean() for cut in cuts])
+    best = float(np.max((hits + 1 - misses) / 2))
+    limit = math.exp(1) / (1 + math.exp(1))
+    figure, axes = blank("Is this person in the data? What the best attacker can reach")
+    grid = np.linspace(0, 1, 200)
+    bound = np.minimum(np.minimum(1, math.e * grid + 1e-6), 1 - (1 - grid - 1e-6) / math.e)
+    axes.fill_between(grid, bound, 1, alpha=0.15, label="impossible at epsilon 1")
+    axes.plot([0, 1], [0, 1], linestyle=":", label="guessing blindly")
+    axes.plot(misses, hits, drawstyle="steps-post", label=f"our attack, {GAMES} fits on each side")
+    axes.set(xlabel="wrongly said to be in the data", ylabel="rightly said to be in the data")
+    axes.legend(loc="lower right")
+    return Chapter(
+        "What an attacker learns from it",
+        (
+            "The attacker knows all other records and asks whether one more, very unusual person"
+            " was in the data.",
+            f"Our attack guesses right {best:.0%} of the time, in-sample; the guarantee allows"
+            f" {math.ceil(1000 * limit) / 10:.1f} % at epsilon 1 and a coin flip gives 50 %.",
+        ),
+        svg(figure),
+    )
+
+
+def _score_of(rows: Floats, target: Floats, bounds: Any) -> float:
+    fitted = PrivateDetector(EPSILON, bounds=bounds).fit(rows)
+    return float(-fitted.score_samples(target)[0])
+
+
+def _counts(curator: Curator) -> Chapter:
+    """How many outliers there are, and in which columns they show."""
+    count = GradedCount(columns=("heart_rate", "pressure"), radius=5, max_crowd=3, epsilon="1")
+    where = OutlierSubspaces.examples(HOSPITAL)[0]
+    answers = [curator.ask(query, DATASET).release for query in (count, where)]
+    return Chapter(
+        "How many unusual stays there are, and in which columns",
+        tuple(release.sentence() for release in answers),
+        svg(draw(answers[1])),
+    )
+
+
+def _person(curator: Curator) -> Chapter:
+    """In which group one person is unusual, under the narrower guarantee that this needs."""
+    query = OutlierContext.examples(HOSPITAL)[0]
+    curator.open_budget(DATASET, AdmittedContexts(), Loss(1), confirmed=True)
+    person = query.guarantee().adjacency
+    assert isinstance(person, SameContexts)  # noqa: S101 - told to the type checker
+    admitted = AdmitPerson(DATASET, person, "the demo's person", isolating=True)
+    curator.do(admitted, confirmed=True)
+    release = curator.ask(query, DATASET).release
+    return Chapter(
+        "In which group one person is unusual",
+        (release.sentence(), f"Not protected: {query.not_protected()}"),
+        svg(draw(release)),
+    )
+
+
+def _together(stays: Table) -> Chapter:
+    """Three hospitals with different patients, alone and together."""
+    age, truth = stays.numbers(("age",))[:, 0], hospital_outliers(len(stays))
+    groups = {"north": age < 50, "center": (age >= 50) & (age < 68), "south": age >= 68}
+    columns = stays.columns()
+    parts = {name: np.flatnonzero(rows) for name, rows in groups.items()}
+    tables = {
+        name: Table(HOSPITAL, {key: np.asarray(one)[rows] for key, one in columns.items()})
+        for name, rows in parts.items()
+    }
+    run = rehearse(JointDetector(columns=NUMBERS, epsilon=1), tables)
+    lines, bars = [], []
+    for name, rows in parts.items():
+        answer: Any = run.answers[name]
+        unusual = set(np.flatnonzero(truth[rows]).tolist())
+        alone, joint = (
+            len(unusual & set(found.tolist())) / len(unusual)
+            for found in (answer.alone, answer.rows)
+        )
+        bars.append((name, alone, joint))
+        lines.append(f"{name}: {answer.sentences()[0]}")
+    return Chapter(
+        "Three hospitals together, without pooling a row",
+        ("Each learns which of its own stays are unusual among all of them.", *lines),
+        svg(_beside(bars)),
+    )
+
+
+def _beside(bars: Sequence[tuple[str, float, float]]) -> Figure:
+    figure, axes = blank("Unusual stays that each hospital finds among its own")
+    places = np.arange(len(bars))
+    axes.bar(places - 0.2, [alone for _, alone, _ in bars], 0.4, label="alone")
+    axes.bar(places + 0.2, [joint for *_, joint in bars], 0.4, label="together, epsilon 1")
+    axes.set_xticks(places, [name for name, *_ in bars])
+    axes.set(ylabel="share found", ylim=(0, 1))
+    axes.legend()
+    return figure
+
+
+def _ledger(curator: Curator) -> Chapter:
+    """What was spent, and what is left."""
+    states = curator.budget(DATASET)
+    charges = [
+        (entry.query["name"] if entry.query else "", entry.loss)
+        for entry in curator.history(DATASET)
+        if entry.kind == "charge" and entry.budget == states[0].number and entry.loss is not None
+    ]
+    lines = [
+        f"{one.adjacency.name}: spent {one.spent} of {one.budget}, left {one.left}."
+        for one in states
+    ]
+    checked = f"The ledger's {curator.verify().entries} entries were verified."
+    return Chapter(
+        "The ledger: what was spent, and what is left",
+        (*lines, checked),
+        svg(draw_budget("Privacy budget", states[0].budget, charges)),
+    )
+
+
+def _html(chapter: Chapter) -> str:
+    data = base64.b64encode(chapter.picture).decode()
+    lines = "\n".join(f"<p>{escape(line)}</p>" for line in chapter.lines)
+    picture = f'<img alt="{escape(chapter.title)}" src="data:image/svg+xml;base64,{data}">'
+    return f"<section>\n<h2>{escape(chapter.title)}</h2>\n{picture}\n{lines}\n</section>"
+
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>privod: outliers in data that nobody may see</title>
+<style>
+:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }}
+body {{ max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
+section {{ margin: 2rem 0; padding-top: 1rem; border-top: 1px solid #8884; }}
+img {{ max-width: 100%; background: white; border-radius: 6px; padding: .5rem; }}
+</style>
+</head>
+<body>
+<h1>Outliers in 20,000 hospital stays that nobody may see</h1>
+<p>The records are made up and treated as private. Answers use differential privacy: any answer is
+at most e^epsilon times as likely with a person's record as without it, up to delta.</p>
+{chapters}
+</body>
+</html>
+"""

@@ -1,0 +1,177 @@
+"""Can this release be trusted? It knows its records, its noise and its cells, and says so itself.
+
+Everything here looks at released numbers only, so it costs nothing and tells nothing new.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from privod.data import Categorical
+from privod.query.score_counts import EDGES
+
+if TYPE_CHECKING:
+    from privod.questions.detector_profile.release import NoisyProfile
+
+__all__ = ["Health", "Remark", "health_of"]
+
+FEWEST = 5.0  # records to the noise of a count, below which counts show next to nothing
+MUCH_OUTSIDE = 0.2  # of a column's records, below or above its range
+MUCH_MISSING = 0.5
+SOME = 0.05  # of the records: worth a word
+SURE = 2.0  # deviations of noise that a share must exceed to be spoken of
+OFF = 0.5  # of the share that is asked for, by which one deviation may put a threshold off
+TOO_FULL = 2.0  # times the share that is asked for, in one bin of scores
+FEW_NAMES = 5
+
+
+class Remark(NamedTuple):
+    """One sentence about a release, and whether it makes scores or labels unreliable.
+
+    `about` is records, ranges, columns or threshold.
+    """
+
+    about: str
+    words: str
+    serious: bool
+
+
+class Health(tuple[Remark, ...]):
+    """What a release says about itself; printed as sentences."""
+
+    __slots__ = ()
+
+    @property
+    def reliable(self) -> bool:
+        """Whether nothing serious is said."""
+        return not any(remark.serious for remark in self)
+
+    def serious(self, *about: str) -> str:
+        """The serious sentences, of some subjects or of all."""
+        return " ".join(
+            one.words for one in self if one.serious and (one.about in about or not about)
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(("! " if one.serious else "  ") + one.words for one in self)
+
+    __repr__ = __str__
+
+
+def health_of(value: NoisyProfile, share: float) -> Health:
+    """All remarks; `share` is the part of the records that a threshold is to flag."""
+    return Health((_records(value), *_ranges(value), *_columns(value), _threshold(value, share)))
+
+
+def _records(value: NoisyProfile) -> Remark:
+    margin, records = value.noise_of_counts.quantile(0.95), value.records
+    words = f"About {records:,.0f} records; each count is within {margin:,} (95 % confidence)."
+    if records >= FEWEST * value.noise_of_counts.deviation:
+        return Remark("records", words, serious=False)
+    more = " That is too few for this epsilon: scores mostly follow what is usual elsewhere."
+    return Remark("records", words + more, serious=True)
+
+
+def _ranges(value: NoisyProfile) -> list[Remark]:
+    """Ranges that were not found, and columns that lie outside theirs."""
+    names = [value.columns[place].name for place in value.layout.numeric]
+    lost = [name for name, shown in zip(names, value.shown, strict=False) if not shown]
+    cells = [_cells(value)[place] for place in value.layout.numeric]
+    outside = [_share(value, float(own[0] + own[-2]), 2) for own in cells]
+    past = {
+        name: (share, span)
+        for name, share, span in zip(names, outside, value.layout.ranges, strict=True)
+        if share > MUCH_OUTSIDE and name not in lost
+    }
+    found = []
+    if lost:
+        words = f"The range of {_named(lost)} was not found: noise hides it. Declare it in bounds."
+        found.append(Remark("ranges", words, serious=True))
+    if past:
+        share, (low, high) = next(iter(past.values()))
+        told = [f"{share:.0%} of {next(iter(past))!r} outside {low:.4g} to {high:.4g}"]
+        told += [f"of {_named(list(past)[1:])} too"] if len(past) > 1 else []
+        found.append(Remark("ranges", f"Many values lie outside: {', '.join(told)}.", serious=True))
+    return found
+
+
+def _columns(value: NoisyProfile) -> list[Remark]:
+    """Columns that are missing, undeclared or constant."""
+    missing: dict[str, float] = {}
+    other: dict[str, float] = {}
+    alike = []
+    for column, cells in zip(value.layout.columns, _cells(value), strict=True):
+        name = column.name
+        missing[name] = _share(value, float(cells[-1]), 1)
+        if isinstance(column, Categorical) and column.other:
+            other[name] = _share(value, float(cells[-2]), 1)
+        elif _share(value, float(cells[:-1].max()), 1) > 1 - SOME:
+            alike.append(name)
+    found = []
+    most = [name for name, share in missing.items() if share > MUCH_MISSING]
+    some = [name for name, share in missing.items() if SOME < share <= MUCH_MISSING]
+    beyond = [name for name, share in other.items() if share > SOME]
+    if most:
+        words = f"Most records miss {_named(most, missing)}."
+        found.append(Remark("columns", words, serious=True))
+    for names, shares, words in (
+        (some, missing, "Some records miss {}."),
+        (beyond, other, "Values that were not declared are common in {}."),
+        (alike, {}, "Nearly all records have one value, or lie in one cell, of {}."),
+    ):
+        if names:
+            found.append(Remark("columns", words.format(_named(names, shares)), serious=False))
+    return found
+
+
+def _threshold(value: NoisyProfile, share: float) -> Remark:
+    noise = value.noise_of_scores
+    if noise is None:
+        words = "The threshold is a guess: too few records to count them by their scores."
+        return Remark("threshold", words, serious=True)
+    at = value.threshold(share) / value.layout.score_unit
+    cell = int(np.searchsorted(EDGES, at, side="right")) - 1
+    above, below = len(EDGES) - cell, cell + 0.5
+    off = noise.deviation * math.sqrt(above * below / (above + below)) / value.records
+    tails = np.append(value.believed_tails, 0.0) / value.records
+    held = float(tails[cell] - tails[cell + 1])
+    known = value.share_beyond(value.threshold(share))
+    words = f"The threshold for {share:.3g} of the records"
+    if known is not None:
+        words += f" flags between {known[0]:.1%} and {known[1]:.1%} of them (95 % confidence)."
+    else:
+        words += " comes from counts of their scores."
+    if off > OFF * share:
+        more = f" Noise may hide {off:.1%} of them."
+        return Remark("threshold", words + more, serious=True)
+    if held > TOO_FULL * share:
+        more = f" About {held:.0%} of them score alike, near the threshold."
+        return Remark("threshold", words + more, serious=True)
+    return Remark("threshold", words, serious=False)
+
+
+def _cells(value: NoisyProfile) -> list[np.typing.NDArray[np.int64]]:
+    """The counts of every column."""
+    return [value.counts[start:end] for start, end in pairwise(value.layout.starts)]
+
+
+def _share(value: NoisyProfile, count: float, n_cells: int) -> float:
+    """About which share of the records that is; 0 if noise in one of the columns explains it."""
+    sure = SURE + math.sqrt(2 * math.log(len(value.columns)))
+    if count <= sure * value.noise_of_counts.deviation * math.sqrt(n_cells):
+        return 0.0
+    return float(np.clip(count / value.records, 0.0, 1.0))
+
+
+def _named(names: list[str], shares: Mapping[str, float] | None = None) -> str:
+    """A few names, with their shares where they are known."""
+    told = [
+        f"{name!r} ({shares[name]:.0%})" if shares else repr(name) for name in names[:FEW_NAMES]
+    ]
+    more = f" and {len(names) - FEW_NAMES} more" if len(names) > FEW_NAMES else ""
+    return ", ".join(told) + more

@@ -1,0 +1,49 @@
+"""A profile: every column's cells side by side, the rarest highest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privod.data import Categorical
+from privod.pictures.canvas import ACCENT, blank, called, summed
+from privod.query.query import Release
+from privod.questions.detector_profile.release import NoisyProfile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw"]
+
+MOST_COLUMNS = 30
+MOST_BARS = 60  # of one column; neighboring cells are drawn as one where there are more
+
+
+def draw(release: Release[NoisyProfile]) -> Figure:
+    """One row of bars a column; a bar's height is its share of the column's fullest cell."""
+    value = release.value
+    layout = value.layout
+    columns = layout.columns[:MOST_COLUMNS]
+    title = f"What is ordinary in {len(layout.columns)} columns"
+    figure, axes = blank(title, height=1.2 + 0.4 * len(columns))
+    ranges = iter(layout.ranges)
+    for place, column in enumerate(columns):
+        cells = value.counts[layout.starts[place] : layout.starts[place + 1] - 1]
+        counts = summed(cells, min(len(cells), MOST_BARS))
+        heights = 0.9 * np.maximum(counts, 0) / max(1, int(counts.max(initial=0)))
+        base = len(columns) - 1 - place
+        places = (np.arange(len(counts)) + 0.5) / len(counts)
+        width = 0.95 / len(counts)
+        axes.bar(places, heights, width=width, bottom=base, color=ACCENT)
+        if not isinstance(column, Categorical):
+            low, high = next(ranges)
+            axes.text(0, base + 0.9, f"{low:.3g}", fontsize=7, va="top")
+            axes.text(1, base + 0.9, f"{high:.3g}", fontsize=7, va="top", ha="right")
+    axes.set_yticks(
+        np.arange(len(columns)) + 0.45, [called(column.name) for column in columns[::-1]]
+    )
+    axes.set_xticks([])
+    axes.set_xlabel("each column's cells")
+    axes.grid(False)
+    return figure

@@ -1,0 +1,310 @@
+"""The stages of a fit: what is added up over records, given what was released before.
+
+A fiftieth of the budget takes the number of records. Then come the ranges: octaves of the columns
+whose range is open, and zooms of all (`ranges`). The rest goes to a histogram of every column and,
+where they are worth their noise, three tenths of it to sums of products of the numeric columns. A
+tenth that was laid aside counts the records by their scores under what was released so far:
+coarsely, to find their unit, then finely. Which stages there are follows from public declarations
+and noisy sums. Proof: docs/proofs/detector_profile.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.data import Column, Numeric
+from privod.mechanisms.merged import MergedNoise
+from privod.outliers.grid.kernels.profile import count_scores
+from privod.privacy import Guarantee
+from privod.query.count_query import MOST_BINS, TOTAL_SHARE, CountNoise, bins_for
+from privod.query.moments import product_sums, products_change, squared_products_change
+from privod.query.score_counts import COARSE_EDGES, EDGES, SCORE_SHARE, score_unit, scoring_pays
+from privod.query.stages import Stage, Stages, count_rows
+from privod.questions.detector_profile.layout import Axes, Layout, axes_of
+from privod.questions.detector_profile.ranges import (
+    N_OCTAVE_CELLS,
+    Found,
+    found_in_bins,
+    found_in_octaves,
+    octave_counts,
+    unknown,
+    within,
+)
+from privod.questions.detector_profile.release import FEWEST_RECORDS, NoisyProfile
+
+__all__ = ["COARSE_SHARE", "MOMENT_SHARE", "RANGE_SHARES", "ZOOM_BINS", "Terms"]
+__all__ += ["stages_of"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NONE = np.zeros(0, dtype=np.int64)
+RANGE_SHARES = (Fraction(3, 20), Fraction(3, 10), Fraction(9, 20))  # the more, the less noise shows
+MOST_ZOOMS = 3
+ZOOM_BINS = 17  # odd: records about the middle of a range lie in one bin, not in two
+LONG_ZOOM_BINS = ZOOM_BINS**MOST_ZOOMS  # all zooms at once, where noise is next to nothing
+ZOOMING_PAYS = 6.0  # records to a deviation of the noise of a zoom, below which it shows nothing
+LONG_ZOOM_PAYS = 3000.0
+MOMENT_SHARE = Fraction(3, 10)  # of what is left, for products, where they pay
+MOMENTS_COST = 2.0  # noise of products grows so fast with the columns: their square, and a spectrum
+COARSE_SHARE = SCORE_SHARE / 4  # to find the unit of scores
+CERTAIN = 2.0  # deviations below the noisy number that there surely are records for what is bought
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is known before any row is looked at.
+
+    Parameters
+    ----------
+    columns : tuple of Numeric or Categorical
+        As declared, or with the range open.
+    budget : Fraction
+        What the losses of all stages add up to.
+    changed : int
+        How many cells of one histogram a record changes, by one each: 1 under AddRemove, 2 under
+        Replace.
+    noise_of : callable
+        The noise of sums, from a loss and what one record changes (absolute, squared).
+    drawn : callable
+        The noise that the sums really have, where parties draw it in shares.
+    guarantee : Guarantee
+        Of the whole.
+    seeded : bool
+        Whether the noise comes from a test seed.
+    gaps : bool
+        Whether records may miss values.
+    given : Layout, optional
+        The cells of an earlier release, to add up with.
+    """
+
+    columns: tuple[Column, ...]
+    budget: Fraction
+    changed: int
+    noise_of: Callable[[Fraction, int, int], CountNoise]
+    drawn: Callable[[CountNoise], MergedNoise]
+    guarantee: Guarantee
+    seeded: bool
+    gaps: bool
+    given: Layout | None = None
+
+    @property
+    def numeric(self) -> tuple[Numeric, ...]:
+        """The numeric columns."""
+        return tuple(column for column in self.columns if isinstance(column, Numeric))
+
+    @property
+    def places(self) -> Ints:
+        """Where they are."""
+        found = [at for at, column in enumerate(self.columns) if isinstance(column, Numeric)]
+        return np.array(found, dtype=np.int64)
+
+    def noise(self, stage: Stage) -> MergedNoise:
+        """The noise that a stage's sums really have."""
+        return self.drawn(stage.noise)
+
+    def of_cells(
+        self, name: str, size: int, sums: Callable[[Floats], Ints], n: int, loss: Fraction
+    ) -> Stage:
+        """A stage where a record lies in one cell of each of `n` histograms."""
+        changed = self.changed * n
+        return Stage(name, size, sums, changed, changed, self.noise_of(loss, changed, changed))
+
+    def noise_of_cells(self, n: int, loss: Fraction) -> MergedNoise:
+        """The noise of such a stage, before it is known what it counts."""
+        return self.drawn(self.noise_of(loss, self.changed * n, self.changed * n))
+
+    def of_products(
+        self, centers: tuple[float, ...], scales: tuple[float, ...], loss: Fraction
+    ) -> Stage:
+        """The stage of sums of products."""
+        n_numeric = len(self.places)
+        absolute = self.changed * products_change(n_numeric)
+        squared = self.changed * squared_products_change()
+        sums = _Products(self.places, centers, scales)
+        size = n_numeric * (n_numeric + 1) // 2
+        noise = self.noise_of(loss, absolute, squared)
+        return Stage("products", size, sums, absolute, squared, noise)
+
+
+def stages_of(terms: Terms) -> Stages[NoisyProfile]:
+    """Yield every stage, take its noisy sums, and return what was released."""
+    noise = terms.noise_of(terms.budget * TOTAL_SHARE, 1, 1)
+    (total,) = (yield Stage("records", 1, count_rows, 1, 1, noise)).tolist()
+    noise_of_total = terms.drawn(noise)
+    records = max(float(total), FEWEST_RECORDS)
+    surely = total - CERTAIN * noise_of_total.deviation
+    given, n_columns = terms.given, len(terms.columns)
+    scored = _scoring(terms, surely)
+    rest = terms.budget * (1 - TOTAL_SHARE - (SCORE_SHARE if scored else 0))
+    spent = Fraction(0)
+    if given is None:
+        found, spent = yield from _ranges(terms, records, surely)
+        rest -= spent
+        product_loss = _product_loss(terms, rest, surely)
+        scale = terms.noise_of_cells(n_columns, rest - product_loss).scale
+        # Odd: a crowd in the middle of its range is not cut in two by the border of a bin.
+        bins = min(bins_for(records, scale), MOST_BINS - 1) | 1
+        layout = Layout(terms.columns, found.ranges, bins, gaps=terms.gaps)
+    else:
+        found = Found((), ())
+        layout = replace(given, score_unit=0.0, gaps=terms.gaps)
+        product_loss = rest * MOMENT_SHARE if layout.centers else Fraction(0)
+    axes = layout.axes
+    stage = terms.of_cells("counts", axes.size, axes.counts, n_columns, rest - product_loss)
+    value = NoisyProfile(
+        layout=replace(layout, centers=(), scales=()),
+        total=total,
+        counts=(yield stage),
+        products=NONE,
+        scored=NONE,
+        noise_of_total=noise_of_total,
+        noise_of_counts=terms.noise(stage),
+        noise_of_products=None,
+        noise_of_scores=None,
+        search_loss=spent,
+        shown=found.shown,
+        guarantee=terms.guarantee,
+        seeded=terms.seeded,
+    )
+    if product_loss:
+        centers, scales = (layout.centers, layout.scales) if layout.centers else value.spread
+        stage = terms.of_products(centers, scales, product_loss)
+        value = replace(
+            value,
+            layout=replace(layout, centers=centers, scales=scales),
+            products=(yield stage),
+            noise_of_products=terms.noise(stage),
+        )
+    if scored:  # scores by what is released so far: public functions of a record
+        value = yield from _scores(terms, value.ready(), records)
+    return value
+
+
+def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, Fraction]]:
+    """The ranges of the numeric columns, and what finding them cost."""
+    numeric = terms.numeric
+    open_ended = [at for at, column in enumerate(numeric) if unknown(column)]
+    declared = [(column.low, column.high) for column in numeric]
+    found = Found(tuple(declared), tuple(not unknown(column) for column in numeric))
+    zooms, bins, share = _zooms(terms, len(numeric), bool(open_ended), surely)
+    n_stages = zooms + bool(open_ended)
+    if not n_stages:
+        return found, Fraction(0)
+    loss = terms.budget * share / n_stages
+    if open_ended:
+        counting = partial(octave_counts, terms.places[open_ended])
+        size = N_OCTAVE_CELLS * len(open_ended)
+        stage = terms.of_cells("octaves", size, counting, len(open_ended), loss)
+        noisy = yield stage
+        ranges, shown = found_in_octaves(noisy, records, terms.noise(stage).deviation)
+        for at, span, known in zip(open_ended, ranges, shown, strict=True):
+            declared[at] = span
+            found = Found(tuple(declared), (*found.shown[:at], known, *found.shown[at + 1 :]))
+    for _ in range(zooms):
+        axes = axes_of(numeric, found.ranges, bins)
+        some = _Some(terms.places, axes)
+        stage = terms.of_cells("zoom", axes.size, some, len(numeric), loss)
+        noisy = yield stage
+        found = found_in_bins(found, noisy, bins, records, terms.noise(stage).deviation)
+        found = Found(within(found.ranges, numeric), found.shown)
+    return found, loss * n_stages
+
+
+def _zooms(
+    terms: Terms, n_numeric: int, open_ended: bool, surely: float
+) -> tuple[int, int, Fraction]:
+    """How many zooms show anything, into how many bins, and which share they take."""
+    for share in RANGE_SHARES[: None if open_ended else 1] if n_numeric else ():
+        for zooms in range(MOST_ZOOMS, 0, -1):
+            loss = terms.budget * share / (zooms + open_ended)
+            deviation = terms.noise_of_cells(n_numeric, loss).deviation
+            if surely >= LONG_ZOOM_PAYS * deviation:
+                return 1, LONG_ZOOM_BINS, share
+            if surely >= ZOOMING_PAYS * deviation:
+                return zooms, ZOOM_BINS, share
+    return 0, ZOOM_BINS, RANGE_SHARES[-1]
+
+
+def _scoring(terms: Terms, surely: float) -> bool:
+    """Whether the records are counted by their scores: as the first did, or where it pays."""
+    if terms.given is not None:
+        return bool(terms.given.score_unit)
+    return scoring_pays(surely, terms.noise_of_cells(1, terms.budget * SCORE_SHARE).scale)
+
+
+def _product_loss(terms: Terms, rest: Fraction, surely: float) -> Fraction:
+    """What the sums of products take; nothing where they say no more than their noise."""
+    n_numeric = len(terms.places)
+    share = rest * MOMENT_SHARE
+    if n_numeric < 2:
+        return Fraction(0)
+    noise = terms.noise(terms.of_products((), (), share))
+    worth = products_change(n_numeric) / noise.scale  # as of Laplace noise that varies as much
+    return share if n_numeric**MOMENTS_COST < surely * worth else Fraction(0)
+
+
+def _scores(terms: Terms, value: NoisyProfile, records: float) -> Stages[NoisyProfile]:
+    """The same with the records counted by their scores: in which unit, and how many."""
+    unit, loss = 1.0, terms.budget * SCORE_SHARE
+    if terms.given is not None:
+        unit = terms.given.score_unit
+    else:
+        loss -= terms.budget * COARSE_SHARE
+        counting = partial(counts_of_scores, value, COARSE_EDGES)
+        size, part = len(COARSE_EDGES), terms.budget * COARSE_SHARE
+        stage = terms.of_cells("units", size, counting, 1, part)
+        unit = score_unit((yield stage), terms.noise(stage).deviation, records)
+        value = replace(value, search_loss=value.search_loss + part)
+    counting = partial(counts_of_scores, value, EDGES * unit)
+    stage = terms.of_cells("scores", len(EDGES), counting, 1, loss)
+    return replace(
+        value,
+        layout=replace(value.layout, score_unit=unit),
+        scored=(yield stage),
+        noise_of_scores=terms.noise(stage),
+    )
+
+
+def counts_of_scores(value: NoisyProfile, starts: Floats, rows: Floats) -> Ints:
+    """How many rows have a score in each bin, by what is released already."""
+    counts = np.zeros(len(starts), dtype=np.int64)
+    count_scores(value.scores_of(rows), starts, counts)
+    return counts
+
+
+@dataclass(frozen=True)
+class _Some:
+    """Cells of some of the columns."""
+
+    places: Ints
+    axes: Axes
+
+    def __call__(self, rows: Floats) -> Ints:
+        return self.axes.counts(_chosen(rows, self.places))
+
+
+@dataclass(frozen=True)
+class _Products:
+    """Sums of products of the numeric columns, in a ball as wide as there are columns."""
+
+    places: Ints
+    centers: tuple[float, ...]
+    scales: tuple[float, ...]
+
+    def __call__(self, rows: Floats) -> Ints:
+        radius = math.sqrt(len(self.places))
+        some = _chosen(rows, self.places)
+        return product_sums(some, np.array(self.centers), np.array(self.scales), radius)
+
+
+def _chosen(rows: Floats, places: Ints) -> Floats:
+    """Some columns; the rows themselves where these are all."""
+    return rows if len(places) == rows.shape[1] else np.ascontiguousarray(rows[:, places])

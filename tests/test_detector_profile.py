@@ -1,0 +1,534 @@
+"""The profile that detects outliers: its noise, its cells, its files, and bugs it must not have."""
+
+from __future__ import annotations
+
+# slow: left out by `make quick`
+import json
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from benchmarks.choose_detector import CONSTANTS, present
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+
+from privod.audit import replay_game
+from privod.data import Categorical, Domain, Numeric, Table
+from privod.errors import InvalidData, InvalidParameter
+from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, seeded
+from privod.mechanisms.merged import MergedNoise
+from privod.outliers.grid.kernels.profile import CHUNK
+from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.privacy.zcdp import rho_of_loss
+from privod.query.count_query import CountNoise
+from privod.query.moments import (
+    UNIT,
+    product_sums,
+    products_change,
+    squared_products_change,
+)
+from privod.query.score_counts import (
+    EDGES,
+    believed_tails,
+    counts_of_scores,
+    limit,
+    shares_beyond,
+)
+from privod.query.stages import go_through
+from privod.questions.detector_profile.audit import games
+from privod.questions.detector_profile.layout import Layout, axes_of
+from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.detector_profile.ranges import (
+    Found,
+    found_in_bins,
+    found_in_octaves,
+    octave_counts,
+    unknown,
+)
+from privod.questions.detector_profile.release import NoisyProfile
+from privod.questions.detector_profile.shares import KEPT
+from privod.questions.detector_profile.stages import ZOOM_BINS
+
+DOMAIN = Domain((Numeric("x", -8, 8), Categorical("kind", ("a", "b")), Numeric("y", -8, 8)))
+
+
+def table(n: int, seed: int = 0) -> Table:
+    rng = np.random.default_rng(seed)
+    columns = {"x": rng.normal(size=n), "y": rng.normal(size=n)}
+    return Table(DOMAIN, {**columns, "kind": rng.choice(["a", "b"], n).tolist()})
+
+
+def profile(n: int = 4000, seed: int = 0, **more: Any) -> NoisyProfile:
+    query = DetectorProfile(**{"columns": DOMAIN.names, "epsilon": 1, **more})
+    return query.answer(table(n, seed), seeded(seed)).value
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=4),
+    radius=st.floats(0.1, 10),
+)
+def test_no_record_changes_products_by_more_than_proved(rows: Any, radius: float) -> None:
+    records = np.array(rows)
+    zeros, ones = np.zeros(3), np.ones(3)
+    for record in records:
+        change = product_sums(record[None], zeros, ones, radius)
+        assert int(np.abs(change).sum()) <= products_change(3)
+        assert sum(int(each) ** 2 for each in change) <= squared_products_change()
+    apart = [product_sums(record[None], zeros, ones, radius) for record in records]
+    assert product_sums(records, zeros, ones, radius).tolist() == np.sum(apart, axis=0).tolist()
+
+
+@pytest.mark.parametrize("n_axes", [1, 2, 7, 100])
+def test_a_record_on_the_diagonal_nearly_reaches_the_bound_and_rounding_up_would_pass_it(
+    n_axes: int,
+) -> None:
+    record = np.full((1, n_axes), 3.0)
+    change = product_sums(record, np.zeros(n_axes), np.ones(n_axes), 1.0)
+    total = int(np.abs(change).sum())
+    assert 0.97 * products_change(n_axes) < total <= products_change(n_axes)
+    upward = int(np.ceil(UNIT / np.sqrt(n_axes) + 1e-9))
+    assert n_axes * (n_axes + 1) // 2 * upward**2 > products_change(n_axes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    values=st.lists(
+        st.floats(allow_nan=True, allow_infinity=False, allow_subnormal=True), max_size=30
+    )
+)
+def test_octaves_are_counted_as_their_ends_say(values: list[float]) -> None:
+    rows = np.array(values, dtype=np.float64)[:, None]
+    counts = octave_counts(np.array([0]), rows)
+    sizes = 2.0 ** np.arange(-30, 64)
+    slow = np.zeros(len(counts), dtype=np.int64)
+    for value in values:
+        octave = int((np.abs(value) >= sizes).sum())
+        missing = value != value
+        slow[-1 if missing else len(sizes) + (-octave if np.signbit(value) else octave)] += 1
+    assert counts.tolist() == slow.tolist()
+
+
+def found(values: Any, low: float, high: float, deviation: float = 1.0) -> tuple[float, float]:
+    """Three zooms without noise, as the stages go."""
+    rows, column = np.asarray(values, dtype=np.float64)[:, None], Numeric("x", low, high)
+    known = Found(((low, high),), (True,))
+    if unknown(column):
+        known = found_in_octaves(octave_counts(np.array([0]), rows), len(rows), deviation)
+    for _ in range(3):
+        counts = axes_of((column,), known.ranges, ZOOM_BINS).counts(rows)
+        known = found_in_bins(known, counts, ZOOM_BINS, len(rows), deviation)
+    return known.ranges[0]
+
+
+@pytest.mark.parametrize("ends", [(-1000.0, 1000.0), (-(2.0**64), 2.0**64)])
+def test_a_range_far_too_wide_or_open_is_cut_to_where_the_records_are(ends: Any) -> None:
+    rng = np.random.default_rng(1)
+    for center, width in ((5.0, 1.0), (-300.0, 0.5), (0.0, 2.0)):
+        low, high = found(rng.normal(center, width, 5000), *ends)
+        assert center - 8 * width < low < center - 1.5 * width
+        assert center + 1.5 * width < high < center + 8 * width
+    dates = rng.integers(20150101, 20151231, 5000)
+    if ends[1] > 1e9:
+        low, high = found(dates, *ends)
+        assert 20140000 < low < 20150200
+        assert 20151100 < high < 20170000
+
+
+def test_a_column_of_one_value_has_a_range_about_it_and_an_empty_one_keeps_its_own() -> None:
+    low, high = found(np.full(1000, 42.0), -(2.0**64), 2.0**64)
+    assert low < 42 < high
+    assert high - low < 1
+    assert found(np.full(1000, np.nan), -5.0, 5.0) == (-5.0, 5.0)
+    nothing = found_in_octaves(np.zeros(190, dtype=np.int64), 1000.0, 10.0)
+    assert nothing.shown == (False,)
+    assert nothing.ranges == ((-1024.0, 1024.0),)
+
+
+def test_columns_that_show_nothing_alone_take_what_all_show_together() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(0, 700, (400, 40))
+    counts = octave_counts(np.arange(40), rows) + np.rint(rng.normal(0, 150, 40 * 190)).astype(int)
+    known = found_in_octaves(counts, 400.0, 150.0)
+    assert not any(known.shown)
+    for low, high in known.ranges:
+        assert -(2.0**14) <= low < -500
+        assert 500 < high <= 2.0**14
+
+
+def test_each_record_is_in_one_cell_of_every_column() -> None:
+    layout = Layout(DOMAIN.columns, ((-2.0, 2.0), (-1.0, 1.0)), 4)
+    rows = np.array([[0.1, 0, np.nan], [-7.0, np.nan, 0.0], [7.9, 1, 0.99], [2.0, 1, -1.0]])
+    counts = layout.axes.counts(rows)
+    assert layout.starts == [0, 7, 10, 17]
+    assert counts.tolist() == [1, 0, 0, 1, 0, 2, 0, 1, 2, 1, 0, 1, 0, 1, 1, 0, 1]
+    assert Layout.from_json(json.loads(layout.text)) == layout
+
+
+@pytest.mark.parametrize("far", [{"ranges": [[-2, 2e150], [-1, 1]]}, {"centers": [0, -2e150]}])
+def test_cells_from_elsewhere_whose_squares_are_no_floats_are_refused(far: dict[str, Any]) -> None:
+    layout = Layout(DOMAIN.columns, ((-2.0, 2.0), (-1.0, 1.0)), 4, (0.0, 0.0), (1.0, 1.0))
+    text = json.dumps(layout.to_json() | far)
+    with pytest.raises(InvalidParameter, match="cells of a release"):
+        DetectorProfile(columns=("a", "b", "c"), epsilon=1, layout=text)
+
+
+def test_a_profile_survives_its_file_and_a_forged_promise_does_not(tmp_path: Path) -> None:
+    value = profile()
+    assert len(value.products) == 3
+    value.save(tmp_path / "profile.privod")
+    assert NoisyProfile.load(tmp_path / "profile.privod") == value
+    forged = value.to_json()
+    forged["guarantee"] = Guarantee(Loss("0.5"), value.guarantee.adjacency).to_json()
+    with pytest.raises(InvalidData, match="promise"):
+        NoisyProfile.from_json(forged)
+    cut = value.to_json()
+    cut["counts"] = cut["counts"][:-1]
+    with pytest.raises(InvalidData):
+        NoisyProfile.from_json(cut)
+
+
+def test_profiles_of_one_layout_add_up_and_others_do_not() -> None:
+    first = profile()
+    second = profile(3000, seed=1, layout=first.layout.text)
+    merged = first.merge(second)
+    assert merged.counts.tolist() == (first.counts + second.counts).tolist()
+    assert merged.products.tolist() == (first.products + second.products).tolist()
+    assert merged.scored.tolist() == (first.scored + second.scored).tolist()
+    assert merged.share_beyond(1.0) is None
+    rows = np.column_stack(
+        [
+            table(5000, 9).numbers(("x",)),
+            table(5000, 9).codes(("kind",)),
+            table(5000, 9).numbers(("y",)),
+        ]
+    )
+    assert 0.05 < (merged.scores(rows) > merged.threshold(0.1)).mean() < 0.2
+    assert merged.noise.n_draws == 2
+    assert 6000 < merged.records < 8000
+    assert NoisyProfile.from_json(merged.to_json()) == merged
+    with pytest.raises(InvalidData, match="merged only"):
+        first.merge(profile(3000, seed=2))
+
+
+def test_too_few_records_are_not_counted_by_their_scores_and_thresholds_are_guesses() -> None:
+    few = profile(60)  # too few to be counted by their scores
+    written = few.to_json()
+    assert not few.layout.score_unit
+    assert NoisyProfile.from_json(written) == few
+    assert few.hidden_share == 1
+    assert few.share_beyond(1.0) is None
+    assert "guesses" in DetectorProfile(columns=DOMAIN.names, epsilon=1).sentence(few)
+
+
+def test_a_preview_states_the_noise_that_counts_get_where_everything_is_bought() -> None:
+    value = profile()
+    assert len(value.products)
+    assert len(value.scored)
+    told = DetectorProfile(columns=DOMAIN.names, epsilon=1).preview(DOMAIN)
+    assert told.margin == value.noise_of_counts.quantile(0.95)
+
+
+def test_each_record_is_in_one_cell_of_the_bins_of_scores() -> None:
+    scores = np.array([0.0, 0.49, 0.5, 2.3, 31.9, 32.0, 1e9])
+    counts = counts_of_scores(scores)
+    assert counts.sum() == len(scores)
+    assert [int(counts[at]) for at in (0, 1, 4, -2, -1)] == [2, 1, 1, 1, 2]
+
+
+def test_a_score_is_the_same_whichever_other_records_are_scored_with_it() -> None:
+    value = profile()
+    assert len(value.products)
+    rng = np.random.default_rng(3)
+    rows = np.column_stack(
+        [rng.normal(size=CHUNK + 7), rng.integers(0, 2, CHUNK + 7), rng.normal(0, 9, CHUNK + 7)]
+    )
+    whole = value.scores(rows)
+    for first in (1, 2, 3, 5):
+        assert np.array_equal(value.scores(rows[first:]), whole[first:])
+    assert [float(value.scores(row)[0]) for row in rows[:40]] == whole[:40].tolist()
+
+
+def test_a_cell_missing_in_one_record_leaves_the_scores_of_all_others_as_they_are() -> None:
+    names = tuple("abcdefg")
+    domain = Domain(tuple(Numeric(name, -8, 8) for name in names))
+    rng = np.random.default_rng(5)
+    columns = {name: rng.normal(size=4000) for name in names}
+    value = (
+        DetectorProfile(columns=names, epsilon=1).answer(Table(domain, columns), seeded(5)).value
+    )
+    rows = rng.normal(0, 9, (500, len(names)))  # many outside the ranges, where sums have two parts
+    holed = rows.copy()
+    holed[0, 3] = np.nan
+    assert np.array_equal(value.scores_of(holed)[1:], value.scores_of(rows)[1:])
+
+
+@pytest.mark.parametrize(("n_records", "n_columns"), [(2000, 12), (4000, 30), (20_000, 3)])
+def test_about_as_many_new_records_are_flagged_as_asked_for(n_records: int, n_columns: int) -> None:
+    rng = np.random.default_rng(n_columns)
+    rows = rng.gamma(2.0, 1.0, (2 * n_records, n_columns))
+    columns = tuple(Numeric(f"x{place}", 0, 64) for place in range(n_columns))
+    asked = DetectorProfile(columns=tuple(column.name for column in columns), epsilon=1)
+    for seed in range(3):
+        answer = asked.answer_rows(Domain(columns), rows[:n_records], seeded(seed))
+        value, target = answer.value, 0.1
+        assert value.hidden_share < target
+        flagged = float((value.scores(rows[n_records:]) > value.threshold(target)).mean())
+        assert target / 1.5 < flagged < target * 1.5
+        own = value.scores(rows[:n_records])
+        for score in (value.threshold(target), 1.0, 40.0):
+            known = value.share_beyond(score)
+            assert known is not None
+            assert known[0] <= (own > score).mean() <= known[1]
+        assert "between" in asked.sentence(value)
+
+
+@pytest.mark.parametrize(
+    ("load", "epsilon"),
+    [(load_digits, 2), (load_breast_cancer, 10), (load_diabetes, 10)],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_about_as_many_are_flagged_as_asked_for_of_real_records(load: Any, epsilon: int) -> None:
+    rows = np.random.default_rng(0).permutation(load().data)
+    half = len(rows) // 2
+    widest = [float(2 ** np.ceil(np.log2(max(size, 1e-3)))) for size in np.abs(rows).max(axis=0)]
+    columns = tuple(Numeric(f"x{at}", -width, width) for at, width in enumerate(widest))
+    names = tuple(column.name for column in columns)
+    asked = DetectorProfile(columns=names, epsilon=epsilon)
+    flagged = []
+    for seed in range(5):
+        value = asked.answer_rows(Domain(columns), rows[:half], seeded(seed)).value
+        assert value.hidden_share < 0.07
+        flagged.append(float((value.scores(rows[half:]) > value.threshold(0.1)).mean()))
+    assert 0.1 / 2 < np.median(flagged) < 0.1 * 2
+
+
+def test_what_is_said_of_shares_beyond_fails_no_more_often_than_stated() -> None:
+    scores = np.random.default_rng(0).exponential(1.0, 3000)
+    counts, noise = counts_of_scores(scores), DiscreteLaplace(Fraction(20))
+    of_total = DiscreteLaplace(Fraction(50))
+    source, wrong = seeded(5), 0
+    for _ in range(300):
+        noisy = noise.add_to(counts, source)
+        total = int(of_total.add_to(np.array([len(scores)]), source)[0])
+        for score in (0.7, 2.3):
+            low, high = shares_beyond(
+                score, noisy, MergedNoise.of(noise), total, MergedNoise.of(of_total), 0.8
+            )
+            wrong += not low <= (scores > score).mean() <= high
+    assert wrong <= 0.2 * 600
+
+
+def test_a_threshold_follows_the_counts_where_noise_is_small_and_a_law_where_it_is_large() -> None:
+    scores = np.random.default_rng(1).weibull(2.0, 5000) * 4
+    counts = counts_of_scores(scores)
+    for scale, factor in ((1, 1.1), (60, 1.5)):
+        noise = DiscreteLaplace(Fraction(scale))
+        for seed in range(5):
+            noisy = noise.add_to(counts, seeded(seed))
+            believed = believed_tails(noisy, MergedNoise.of(noise), 5000.0)
+            found = limit(believed, 0.1)
+            assert 0.1 / factor < (scores > found).mean() < 0.1 * factor
+    nobody = believed_tails(np.zeros(len(EDGES), dtype=np.int64), MergedNoise.of(noise), 10.0)
+    assert np.isfinite(limit(nobody, 0.01))
+
+
+GAUSSIAN: dict[str, Any] = {"delta": "1e-6"}
+
+
+@pytest.mark.parametrize("adjacency", [AddRemove(), Replace()])
+def test_gaussian_noise_takes_shares_of_rho_and_adds_up(adjacency: Any, tmp_path: Path) -> None:
+    first = profile(adjacency=adjacency, **GAUSSIAN)
+    assert first.guarantee == Guarantee(Loss(1, "1e-6"), adjacency)
+    asked = DetectorProfile(columns=DOMAIN.names, epsilon=1, adjacency=adjacency, **GAUSSIAN)
+    assert asked.cost().zcdp.rho == rho_of_loss(Fraction(1), Fraction(1, 10**6))
+    assert len(first.products) == 3
+    assert 3000 < first.records < 5000
+    second = profile(3000, seed=1, layout=first.layout.text, adjacency=adjacency, **GAUSSIAN)
+    merged = first.merge(second)
+    for place, value in enumerate((first, second, merged)):
+        value.save(tmp_path / f"{place}.privod")
+        assert NoisyProfile.load(tmp_path / f"{place}.privod") == value
+    forged = first.to_json()
+    forged["guarantee"] = Guarantee(Loss("0.9", "1e-6"), adjacency).to_json()
+    with pytest.raises(InvalidData, match="promise"):
+        NoisyProfile.from_json(forged)
+    with pytest.raises(InvalidData, match="kind of noise"):
+        first.merge(profile(3000, layout=first.layout.text, adjacency=adjacency))
+
+
+def test_the_script_that_chose_the_constants_finds_them_where_they_are() -> None:
+    chosen = dict(zip(CONSTANTS, present(), strict=True))
+    assert chosen["KEPT"] == KEPT
+    assert all(
+        value in values for value, (_, values) in zip(present(), CONSTANTS.values(), strict=True)
+    )
+
+
+def test_wrong_questions_are_refused() -> None:
+    asked: dict[str, Any] = {"columns": ("x",), "epsilon": 1}
+    for wrong in ({"layout": "{}"}, {"layout": "["}, {"epsilon": 0}, {"delta": -1}, {"delta": 1}):
+        with pytest.raises(InvalidParameter):
+            DetectorProfile(**(asked | wrong))
+    other = Layout((Numeric("x", 0, 1),), ((0.0, 1.0),), 4).text
+    with pytest.raises(InvalidParameter, match="merged only"):
+        DetectorProfile(columns=("x",), epsilon=1, layout=other).check(DOMAIN)
+    value = profile()
+    with pytest.raises(InvalidParameter, match="3 columns"):
+        value.scores([[1.0, 2.0]])
+    with pytest.raises(InvalidParameter, match="finite"):
+        value.scores([[1.0, 0.0, np.inf]])
+
+
+def less(noise: CountNoise, times: int) -> CountNoise:
+    if isinstance(noise, DiscreteLaplace):
+        return DiscreteLaplace(noise.scale / times)
+    return DiscreteGaussian(noise.sigma2 / times**2)
+
+
+class _Planted(DetectorProfile):
+    """A planted bug: one stage has so many times less noise than its promise needs."""
+
+    weak: ClassVar[tuple[str, int]]
+
+    def stages(self, *asked: Any, **more: Any) -> Any:
+        stages, (name, times) = super().stages(*asked, **more), self.weak
+        stage = next(stages)
+        try:
+            while True:
+                noise = less(stage.noise, times) if stage.name == name else stage.noise
+                stage = stages.send((yield replace(stage, noise=noise)))
+        except StopIteration as end:
+            return end.value
+
+
+class _Counts(_Planted):
+    """Histograms as if each were the only one, and less."""
+
+    weak = ("counts", 16)
+
+
+class _Products(_Planted):
+    """Products as if a record had one small coordinate."""
+
+    weak = ("products", 16)
+
+
+class _Scores(_Planted):
+    weak = ("scores", 100)
+
+
+@pytest.mark.parametrize(
+    ("kind", "places"),
+    [(_Counts, (1, 4)), (_Products, (1, 4)), (_Scores, (5,))],
+)
+def test_the_audit_catches_planted_bugs(kind: Any, places: tuple[int, ...]) -> None:
+    for place in places:
+        caught = replay_game(games(kind)[place])
+        assert not caught.holds, caught.sentence()
+
+
+OPEN = Domain(
+    (Numeric("x", -(2.0**64), 2.0**64), Categorical("kind", ("a", "b")), Numeric("y", -8, 8))
+)
+
+
+def stages_keep_to_what_they_say(kind: type[DetectorProfile], delta: Any) -> set[str]:
+    """Check of every stage that each record adds what it may, and return the stages' names."""
+    rng, seen = np.random.default_rng(7), set()
+    rows = np.column_stack(
+        [rng.normal(3, 2, 3000), rng.integers(0, 2, 3000), rng.normal(size=3000)]
+    )
+    rows[:40, 2] = np.nan
+    rows[40:60, 0] = [1e300, -1e300, 0.0, -0.0, 1e-310] * 4
+    odd = np.concatenate([rows[:80], rows[-20:]])
+
+    def noisy(stage: Any) -> Any:
+        seen.add(stage.name)
+        whole = stage.sums(rows)
+        assert len(whole) == stage.size
+        assert (whole == stage.sums(rows[:1000]) + stage.sums(rows[1000:])).all()
+        for record in odd:
+            changed = [abs(int(each)) for each in stage.sums(record[None])]
+            assert sum(changed) <= stage.absolute, stage.name
+            assert sum(each**2 for each in changed) <= stage.squared, stage.name
+        return stage.noise.add_to(whole, seeded(1))
+
+    asked = kind(columns=OPEN.names, epsilon=2, delta=delta)
+    value = go_through(asked.stages(OPEN, gaps=True), noisy)
+    assert sum(NoisyProfile.from_json(value.to_json()).shown) == 2
+    return seen
+
+
+class _CountsTwice(DetectorProfile):
+    """A planted bug: a record lies in two cells of every column."""
+
+    def stages(self, *asked: Any, **more: Any) -> Any:
+        stages = super().stages(*asked, **more)
+        stage = next(stages)
+        try:
+            while True:
+                sums = stage.sums
+                if stage.name == "octaves":
+                    sums = partial(_twice, stage.sums)
+                stage = stages.send((yield replace(stage, sums=sums)))
+        except StopIteration as end:
+            return end.value
+
+
+def _twice(sums: Any, rows: Any) -> Any:
+    return 2 * sums(rows)
+
+
+@pytest.mark.parametrize("delta", [0, "1e-6"])
+def test_no_record_changes_a_stage_by_more_than_it_says(delta: Any) -> None:
+    every = {"records", "octaves", "zoom", "counts", "products", "units", "scores"}
+    assert stages_keep_to_what_they_say(DetectorProfile, delta) == every
+    with pytest.raises(AssertionError, match="octaves"):
+        stages_keep_to_what_they_say(_CountsTwice, delta)
+
+
+def test_a_column_of_one_value_makes_no_record_look_far_out() -> None:
+    """It lies anywhere in its cell, and records that are drawn from the release must do so too."""
+    values = np.random.default_rng(3).standard_normal(2000)
+    domain = Domain((Numeric("constant", 0, 10), Numeric("usual", -10, 10)))
+    table = Table(domain, {"constant": np.full(2000, 3.0), "usual": values})
+    rows = np.column_stack([np.full(2000, 3.0), values])
+    query = DetectorProfile(columns=domain.names, epsilon=1)
+    profiles = [query.answer(table, seeded(seed)).value for seed in range(6)]
+    flagged = [np.mean(one.scores(rows) > one.threshold(0.01)) for one in profiles]
+    assert max(flagged) < 0.2
+
+
+def test_a_release_says_what_it_could_not_learn() -> None:
+    rng = np.random.default_rng(0)
+    columns = (Numeric("empty", -8, 8), Numeric("off", 0, 1), Numeric("open", -(2.0**64), 2.0**64))
+    rows = np.column_stack([np.full(4000, np.nan), rng.normal(40, 1, 4000), rng.normal(size=4000)])
+    asked = DetectorProfile(columns=tuple(column.name for column in columns), epsilon=1, delta=1e-6)
+    told = str(asked.answer_rows(Domain(columns), rows, seeded(0)).value.health())
+    assert "! Most records miss 'empty'" in told
+    assert "of 'off' outside 0" in told
+    assert "'open'" not in told
+    few = asked.answer_rows(Domain(columns), rows[:20], seeded(0)).value.health()
+    assert not few.reliable
+    assert {remark.about for remark in few if remark.serious} >= {"records", "ranges", "threshold"}
+    many = profile(40_000, delta="1e-6").health(0.1)
+    assert many.reliable, many
+    assert profile(4000).health(0.001).serious("threshold")
+
+
+def test_an_open_delta_is_taken_of_what_a_budget_allows() -> None:
+    asked = DetectorProfile(columns=("x",), epsilon=1)
+    assert asked.guarantee().loss == Loss(1)
+    assert asked.within("sums", Fraction(1, 10**5)).guarantee().loss == Loss(1, "1e-6")
+    assert asked.within("zcdp", Fraction(1, 10**6)).guarantee().loss == Loss(1, "1e-7")
+    assert asked.within("sums").guarantee().loss == Loss(1)
+    pure = DetectorProfile(columns=("x",), epsilon=1, delta=0)
+    assert pure.within("zcdp", Fraction(1, 10**5)) is pure
+    for query in (asked, pure):
+        assert DetectorProfile.from_parameters(query.parameters()) == query
