@@ -279,7 +279,7 @@ def test_the_curator_reports_each_promise_and_all_together(tmp_path: Path) -> No
     assert curator.head() == before
     with pytest.raises(InvalidParameter, match="every record is near every other"):
         curator.who_is_protected("people", InCrowd(500.0, ("age",), 5))
-    with pytest.raises(InvalidParameter, match="must be in-crowd, in-alike-crowd, between-tails or same"):
+    with pytest.raises(InvalidParameter, match="between-tails or same-contexts"):
         curator.who_is_protected("people", AddRemove())
 
 
