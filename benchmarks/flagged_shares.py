@@ -6,7 +6,7 @@ Every labeled set of the folder PRIVOD_DATA (and of its folder detection/) with 
 cut to 20,000, and generated ones (normal, correlated, lognormal, with a constant column) are halved
 at random. Each question is asked of one half, several times; the thresholds of the release are held
 against that half (what noise does) and against the other (what sampling adds). Ranges as in
-race_detectors.py; categories are numbered. Of marginals and of mean-covariance the share that their
+race_detectors.py; categories are numbered. Of mean-covariance the share that their
 threshold would flag is measured too if it were not bought, but taken from independent columns or
 normal records (`modeled`). The figures are the median, the least and the most over the sets of the
 median share over the releases; and which share of all releases flagged between half of what was
@@ -34,7 +34,6 @@ from privod.query.scorer import Scorable
 from privod.query.scoring import score
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.detector_profile.release import NoisyProfile
-from privod.questions.marginals.query import Marginals
 from privod.questions.mean_covariance.query import MeanCovariance
 
 Floats = NDArray[np.float64]
@@ -46,7 +45,6 @@ EPSILONS = (1, 100)
 RELEASES = 5
 QUESTIONS = {
     "detector": DetectorProfile,
-    "marginals": Marginals,
     "moments": MeanCovariance,
 }
 

@@ -1,8 +1,7 @@
-"""Does a grid's threshold flag as many as it was asked to? Does that of marginal histograms?
+"""Does a grid's threshold flag as many as it was asked to?
 
     python benchmarks/grid_thresholds.py                # a minute or two
     python benchmarks/grid_thresholds.py --quick        # the small grids
-    python benchmarks/grid_thresholds.py --marginals    # marginal histograms instead
 
 Independent normal columns within [-5, 5], epsilon 1, k = 5, the automatic number of cells or bins.
 The threshold comes from the release alone; what is measured is the share of the reference's own
@@ -24,7 +23,6 @@ from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.progress import track
 from privod.questions.grid_knn.query import GridKnn
-from privod.questions.marginals.query import Marginals
 
 REACH = 5.0
 TARGETS = (0.02, 0.1)
@@ -50,9 +48,6 @@ LARGE = (
     *(Case(6, 50_000, keeps_all=True), Case(6, 50_000), Case(8, 50_000, keeps_all=True)),
     *(Case(8, 50_000), Case(12, 50_000), Case(20, 3_000), Case(30, 2_000)),
 )
-
-
-MARGINALS = (*(Case(n, 50_000) for n in (6, 30, 100, 200)), Case(100, 2_000))
 
 
 def drawn(rng: np.random.Generator, n: int, columns: int) -> NDArray[np.float64]:
@@ -105,29 +100,14 @@ def measured(case: Case) -> dict[str, float]:
     }
 
 
-def by_marginals(case: Case) -> dict[str, float]:
-    """What the thresholds of both scores flag of marginal histograms, each asked for by itself."""
-    names = tuple(f"x{axis}" for axis in range(case.columns))
-    found = {}
-    for score_by in ("density", "tail"):
-        asked = Marginals(columns=names, epsilon=1, score_by=score_by)
-        flagged = []
-        for points, fresh in samples(case):
-            release = asked.answer(table_of(points), secure()).value
-            flagged.append(float((release.scores(fresh) > release.threshold(TARGETS[1])).mean()))
-        found[f"{score_by}_flagged_at_{TARGETS[1]:g}"] = float(np.mean(flagged))
-    return found
-
-
 def main() -> None:
     """Measure every case and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="the small grids")
-    parser.add_argument("--marginals", action="store_true", help="marginal histograms instead")
     asked = parser.parse_args()
-    cases = SMALL if asked.quick else MARGINALS if asked.marginals else (*SMALL, *LARGE)
+    cases = SMALL if asked.quick else (*SMALL, *LARGE)
     for case in track(cases, "asking"):
-        for name, value in (by_marginals if asked.marginals else measured)(case).items():
+        for name, value in measured(case).items():
             print(f"figure {case.name}_{name} {value:.3g}", flush=True)
 
 

@@ -1,17 +1,21 @@
 """How good are private detectors by default, beside those that are not private?
 
-    python benchmarks/race_detectors.py [--quick] [--alone] [--speed] [--rows 50000]
+    python benchmarks/race_detectors.py [--quick] [--smoke] [--speed] [--rows 20000] [--fits 10]
+                                        [--protocol contaminated|novelty] [--tables FOLDER]
 
-Every labeled set of the folder PRIVOD_DATA (and of its folder detection/) is fitted on all rows
-without labels and the same rows are scored; the figure is the area under the ROC curve, and its
-mean over the sets. Ranges are what somebody who knows the units would declare: rounded out to
-powers of two from zero. Nothing else is given but epsilon. Of kdd99, whose attacks are the
+Every labeled set of the folder PRIVOD_DATA (and of its folder detection/), by two protocols.
+*Contaminated*: all rows are fitted without labels and the same rows are scored. *Novelty*: half of
+the inliers are fitted and all other rows are scored. Figures are the area under the ROC curve,
+average precision and precision at n (n outliers), as means over sets, of ten fits a set for private
+detectors. Ranges are what somebody who knows the units would declare, rounded out to powers of two
+from zero, or none ("open"). Nothing else is given but epsilon. Of kdd99, whose attacks are the
 majority, the normal rows with two rare kinds of attack and with a sample of all are taken. Large
-sets are cut to 50,000 rows, or to `--rows`; k-NN and LOF take part on sets of up to 12,000, the
-grid with up to 12 columns. Figures of private detectors are means over several fits where a set is
-small. Detectors that did not take part in all sets are set beside IForest on the sets they did.
-`--quick` takes the smaller sets and one epsilon, `--alone` leaves out all that are not private but
-IForest, and speed; `--speed` takes speed alone.
+sets are cut to 20,000 rows, or to `--rows`; k-NN and LOF take part on sets of up to 12,000.
+diffprivlib takes part where it is installed (`pip install privod[races]`).
+
+`--tables` takes the tables of a folder instead (*.npz with train, test and test_labels, as those of
+macrOData), by novelty. `--quick` takes the smaller sets and three fits, `--smoke` one set and one
+fit, `--speed` the time beside HBOS alone.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,19 +36,17 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from privod.data import Domain, Numeric, Table
-from privod.estimators import GridKnnDetector, MarginalDetector, PrivateDetector
+from privod.estimators import PrivateDetector
 from privod.mechanisms import secure
 from privod.questions.density_sketch.query import DensitySketch
 
 Floats = NDArray[np.float64]
 
-MOST_ROWS = 50_000
+PROTOCOLS = ("contaminated", "novelty")
+MOST_ROWS = 20_000
 MOST_FOR_NEIGHBORS = 12_000
-MOST_GRID_COLUMNS = 12
-MOST_REPEATS = 24  # fits of a private detector to a small set: noise decides much there
-SMALL = 30_000  # values
 TARGET = 0.1  # of the rows, to be flagged
-FACTOR = 1.5  # by which the share that is flagged may be off to count as met
+FACTOR = 2  # by which the share that is flagged may be off to count as met
 U2R = ("buffer_overflow", "loadmodule", "perl", "rootkit")
 R2L = (
     "ftp_write", "guess_passwd", "imap", "multihop", "phf", "spy", "warezclient", "warezmaster",
@@ -124,39 +127,6 @@ def numbers(one: Labeled) -> tuple[Floats, tuple[Floats, Floats]]:
     return filled, (np.array(lows), np.array(highs))
 
 
-def private_aurocs(one: Labeled, epsilon: float) -> tuple[dict[str, float], list[float]]:
-    """Means over several fits, each with noise of its own, and which shares were flagged.
-
-    Shares of the rows that PrivateDetector flags where 10 % are asked for, of the fits whose
-    release says that a threshold for so few is no guess.
-    """
-    repeats = MOST_REPEATS if one.frame.size < SMALL else 2 if one.frame.size < 10 * SMALL else 1
-    flagged: list[float] = []
-    fits = [private_scores(one, epsilon, flagged) for _ in range(repeats)]
-    means = {
-        name: float(np.mean([auroc(one.labels, scores[name]) for scores in fits]))
-        for name in fits[0]
-    }
-    return means, flagged
-
-
-def private_scores(one: Labeled, epsilon: float, flagged: list[float]) -> dict[str, Floats]:
-    rows, ranges = numbers(one)
-    detector = PrivateDetector(epsilon, bounds=one.bounds, contamination=TARGET).fit(one.frame)
-    scores = detector.score_samples(one.frame)
-    if detector.release_.value.hidden_share < TARGET:
-        flagged.append(float((scores < detector.offset_).mean()))
-    found = {
-        "PrivateDetector": -scores,
-        "MarginalDetector": -MarginalDetector(epsilon, bounds=ranges).fit(rows).score_samples(rows),
-    }
-    grid = GridKnnDetector(epsilon, bounds=ranges)
-    if rows.shape[1] <= MOST_GRID_COLUMNS:
-        found["GridKnnDetector"] = -grid.fit(rows).score_samples(rows)
-    found["GaussianNB"] = private_gaussian(one, rows, ranges, epsilon)
-    return {name: scores for name, scores in found.items() if len(scores)}
-
-
 def sketched(one: Labeled, epsilon: float) -> Floats:
     """Scores by a density sketch."""
     rows, (lows, highs) = numbers(one)
@@ -167,40 +137,90 @@ def sketched(one: Labeled, epsilon: float) -> Floats:
     return query.answer(table, secure()).value.scores(rows)
 
 
-def private_gaussian(
-    one: Labeled, rows: Floats, ranges: tuple[Floats, Floats], epsilon: float
-) -> Floats:
-    """diffprivlib's Gaussian naive Bayes of one class, where it is installed."""
-    try:
-        from diffprivlib.models import GaussianNB
-    except ImportError:
-        return np.zeros(0)
-    model = GaussianNB(epsilon=epsilon, bounds=ranges, priors=[1.0])
-    model.fit(rows, np.zeros(len(one.labels), dtype=int))
-    return np.asarray(-model._joint_log_likelihood(rows)[:, 0])
+class Split(NamedTuple):
+    """Rows to fit and rows to score, as frames and as numbers."""
+
+    fitted: pd.DataFrame
+    scored: pd.DataFrame
+    labels: NDArray[np.int64]
+    rows: Floats
+    asked: Floats
 
 
-def peer_scores(one: Labeled, alone: bool) -> dict[str, Floats]:
+def split(one: Labeled, protocol: str) -> Split:
+    rows, _ = numbers(one)
+    if protocol == "contaminated":
+        return Split(one.frame, one.frame, one.labels, rows, rows)
+    inliers = np.random.default_rng(2).permutation(np.flatnonzero(one.labels == 0))
+    kept = np.sort(inliers[: len(inliers) // 2])
+    rest = np.setdiff1d(np.arange(len(rows)), kept)
+    frames = one.frame.iloc[kept], one.frame.iloc[rest]
+    return Split(*frames, one.labels[rest], rows[kept], rows[rest])
+
+
+def peers(part: Split) -> dict[str, Floats]:
+    """The scores of detectors that are not private."""
     from pyod.models.ecod import ECOD
-    from pyod.models.hbos import HBOS
     from pyod.models.iforest import IForest
     from pyod.models.knn import KNN
     from pyod.models.lof import LOF
 
-    rows, _ = numbers(one)
-    deviations = rows.std(axis=0)
-    scaled = (rows - rows.mean(axis=0)) / np.where(deviations > 0, deviations, 1)
-    found = {"IForest": IForest(random_state=0).fit(rows).decision_scores_}
-    if alone:
-        return found
-    found |= {
-        "HBOS": HBOS().fit(rows).decision_scores_,
-        "ECOD": ECOD().fit(rows).decision_scores_,
+    deviations = part.rows.std(axis=0)
+    scales = np.where(deviations > 0, deviations, 1)
+    scaled, asked = ((rows - part.rows.mean(axis=0)) / scales for rows in (part.rows, part.asked))
+    found = {
+        "IForest": IForest(random_state=0).fit(part.rows).decision_function(part.asked),
+        "ECOD": ECOD().fit(part.rows).decision_function(part.asked),
     }
-    if len(rows) <= MOST_FOR_NEIGHBORS:
-        found["KNN"] = KNN().fit(scaled).decision_scores_
-        found["LOF"] = LOF().fit(scaled).decision_scores_
+    if len(part.rows) <= MOST_FOR_NEIGHBORS:
+        same = part.rows is part.asked
+        for name, model in (("kNN", KNN()), ("LOF", LOF(novelty=True))):
+            model.fit(scaled)
+            found[name] = model.decision_scores_ if same else model.decision_function(asked)
     return found
+
+
+def private(
+    one: Labeled, part: Split, epsilon: str, flagged: dict[str, list[tuple[float, bool]]]
+) -> dict[str, Floats]:
+    """The scores of private detectors, of one fit each."""
+    _, ranges = numbers(one)
+    listed = {name: known for name, known in one.bounds.items() if isinstance(known, list)}
+    found: dict[str, Floats] = {}
+    for name, more in (
+        ("PrivateDetector", {"bounds": one.bounds}),
+        ("PrivateDetector open", {"bounds": listed or None}),
+        ("PrivateDetector pure", {"bounds": one.bounds, "delta": 0}),
+    ):
+        detector = PrivateDetector(epsilon, contamination=TARGET, **more).fit(part.fitted)  # type: ignore[arg-type]
+        found[name] = -detector.score_samples(part.scored)
+        share = float((detector.score_samples(part.fitted) < detector.offset_).mean())
+        warned = bool(detector.health().serious("threshold"))
+        flagged.setdefault(f"{name} {epsilon}", []).append((share, warned))
+    gaussian = private_gaussian(part, ranges, float(epsilon))
+    return found | ({} if gaussian is None else {"diffprivlib GaussianNB": gaussian})
+
+
+def private_gaussian(part: Split, ranges: tuple[Floats, Floats], epsilon: float) -> Floats | None:
+    """diffprivlib's Gaussian naive Bayes of one class, where it is installed."""
+    try:
+        from diffprivlib.models import GaussianNB
+    except ImportError:
+        return None
+    model = GaussianNB(epsilon=epsilon, bounds=ranges, priors=[1.0])
+    model.fit(part.rows, np.zeros(len(part.rows), dtype=int))
+    return np.asarray(-model._joint_log_likelihood(part.asked)[:, 0])
+
+
+def measures(labels: NDArray[np.int64], scores: Floats) -> tuple[float, float, float]:
+    """The area under the ROC curve, average precision, and precision at n."""
+    from sklearn.metrics import average_precision_score
+
+    finite = np.nan_to_num(scores)
+    n = int(labels.sum())
+    top = np.argsort(-finite, kind="stable")[:n]
+    precise = float(average_precision_score(labels, finite))
+    return auroc(labels, finite), precise, float(labels[top].mean())
 
 
 def race_speed(n_rows: int, n_columns: int) -> float:
@@ -220,62 +240,104 @@ def race_speed(n_rows: int, n_columns: int) -> float:
     return best["private"] / best["hbos"]
 
 
-def report(figures: dict[str, dict[str, float]]) -> None:
-    """Means over the sets, and how often the forest is good and the private detector is not."""
-    forest = figures["IForest"]
-    for name, values in figures.items():
-        mean, same = (np.mean([table[key] for key in values]) for table in (values, forest))
-        print(f"{name}: {mean:.4f} over {len(values)} sets, IForest on the same {same:.4f}")
-    for name, values in figures.items():
-        short = name.replace("PrivateDetector", "private_default")
-        print(f"figure auroc_{short} {np.mean(list(values.values())):.4f}")
-        if short != name:
-            failed = [key for key in values if forest[key] >= 0.9 and values[key] < 0.6]
-            if failed:
-                print(f"{name} below 0.6 where IForest has 0.9: {', '.join(failed)}")
-            print(f"figure sets_failed_{short} {len(failed)}")
+def tables(folder: Path, most_rows: int) -> Iterator[tuple[Labeled, Split]]:
+    """Tables with their own split: fitted rows are inliers."""
+    for path in sorted(folder.glob("*.npz")):
+        with np.load(path, allow_pickle=False) as held:
+            rows, asked = (
+                np.clip(held[name].astype(float), -1e15, 1e15) for name in ("train", "test")
+            )
+            labels = held["test_labels"].astype(np.int64)
+        if not 0 < labels.sum() < len(labels) or not np.isfinite(np.vstack([rows, asked])).all():
+            continue
+        rows, names = rows[:most_rows], [f"x{at}" for at in range(rows.shape[1])]
+        some = np.random.default_rng(0).permutation(len(asked))[:most_rows]
+        if 0 < labels[some].sum() < len(some):
+            asked, labels = asked[some], labels[some]
+        frame = pd.DataFrame(np.vstack([rows, asked]), columns=names)
+        whole = prepared(path.stem, frame.assign(label=0), len(frame))
+        fitted, scored = (pd.DataFrame(part, columns=names) for part in (rows, asked))
+        yield whole, Split(fitted, scored, labels, rows, asked)
+
+
+def race(
+    sets: Iterator[tuple[Labeled, Split]], epsilons: tuple[str, ...], fits: int, label: str
+) -> None:
+    """Measure all detectors on all sets, and print means and figures."""
+    found: dict[str, dict[str, tuple[float, float, float]]] = {}
+    flagged: dict[str, list[tuple[float, bool]]] = {}
+    for one, part in sets:
+        for name, scores in peers(part).items():
+            found.setdefault(name, {})[one.name] = measures(part.labels, scores)
+        for epsilon in epsilons:
+            several: dict[str, list[tuple[float, float, float]]] = {}
+            for _ in range(fits):
+                for name, scores in private(one, part, epsilon, flagged).items():
+                    several.setdefault(name, []).append(measures(part.labels, scores))
+            for name, figures in several.items():
+                mean = np.mean(figures, axis=0).tolist()
+                found.setdefault(f"{name} {epsilon}", {})[one.name] = tuple(mean)
+        shown = (
+            f"{name} {values[one.name][0]:.3f}"
+            for name, values in found.items()
+            if one.name in values
+        )
+        print(f"{label} {one.name} {part.fitted.shape}: {', '.join(shown)}", flush=True)
+    forest = found["IForest"]
+    for name, values in found.items():
+        means = np.mean(list(values.values()), axis=0)
+        apart = [values[key][0] - forest[key][0] for key in values]
+        error = np.std(apart) / np.sqrt(len(apart))
+        print(f"{label} {name}: AUROC {means[0]:.4f}, AP {means[1]:.4f}, P@n {means[2]:.4f}, of"
+              f" {len(values)} sets, less IForest {np.mean(apart):+.4f} ({error:.4f})")  # fmt: skip
+        short = name.replace(" ", "_")
+        for kind, mean in zip(("auroc", "ap", "precision_at_n"), means, strict=True):
+            print(f"figure {label}_{kind}_{short} {mean:.4f}")
+        print(f"figure {label}_less_IForest_{short} {np.mean(apart):.4f}")
+        print(f"figure {label}_sets_{short} {len(values)}")
+    for name, fits_of in flagged.items():
+        good = [TARGET / FACTOR <= share <= TARGET * FACTOR for share, _ in fits_of]
+        warned = [told for _, told in fits_of]
+        either = np.mean(np.array(good) | np.array(warned))
+        short = name.replace(" ", "_")
+        print(f"figure {label}_flagged_within_2_or_warned_{short} {either:.3f}")
+        print(f"figure {label}_warned_{short} {np.mean(warned):.3f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--alone", action="store_true", help="private detectors and IForest alone")
+    parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--rows", type=int, default=MOST_ROWS, help="of a set, at most")
+    parser.add_argument("--fits", type=int, default=10)
+    parser.add_argument("--protocol", choices=PROTOCOLS, action="append")
+    parser.add_argument("--tables", type=Path, help="a folder of *.npz tables instead")
+    parser.add_argument("--most-tables", type=int, default=150)
     parser.add_argument("--speed", action="store_true", help="the time beside HBOS alone")
     options = parser.parse_args()
-    quick = options.quick
-    if not options.alone:
-        n_rows = 100_000 if quick else 1_000_000
-        print(f"figure time_to_hbos_{n_rows}x30 {race_speed(n_rows, 30):.2f}")
+    warnings.simplefilter("ignore")
     if options.speed:
+        n_rows = 100_000 if options.quick else 1_000_000
+        print(f"figure time_to_hbos_{n_rows}x30 {race_speed(n_rows, 30):.2f}")
+        return
+    small = options.quick or options.smoke
+    epsilons = ("1",) if small else ("0.1", "1")
+    fits = 1 if options.smoke else min(options.fits, 3) if options.quick else options.fits
+    if options.tables:
+        race(
+            islice(tables(options.tables, options.rows), options.most_tables),
+            epsilons,
+            fits,
+            "tables",
+        )
         return
     folder = os.environ.get("PRIVOD_DATA")
     if not folder:
         sys.exit("Set PRIVOD_DATA to the folder of data sets.")
-    warnings.simplefilter("ignore")
-    epsilons = (1.0,) if quick else (0.1, 1.0, 10.0)
-    figures: dict[str, dict[str, float]] = {}
-    flagged_by_detector: dict[float, list[float]] = {epsilon: [] for epsilon in epsilons}
-    for one in labeled_sets(Path(folder), 40_000 if quick else 2**40, options.rows):
-        found = {
-            name: auroc(one.labels, scores)
-            for name, scores in peer_scores(one, options.alone).items()
-        }
-        for epsilon in epsilons:
-            means, shares = private_aurocs(one, epsilon)
-            flagged_by_detector[epsilon] += shares
-            for name, value in means.items():
-                found[f"{name}_eps{epsilon:g}"] = value
-            found[f"DensitySketch_eps{epsilon:g}"] = auroc(one.labels, sketched(one, epsilon))
-        for name, value in found.items():
-            figures.setdefault(name, {})[one.name] = value
-        shown = " ".join(f"{name} {value:.3f}" for name, value in found.items())
-        print(f"{one.name} {one.frame.shape}: {shown}", flush=True)
-    report(figures)
-    for epsilon, shares in flagged_by_detector.items():
-        met = [TARGET / FACTOR < share < TARGET * FACTOR for share in shares]
-        print(f"figure detector_flagged_within_1.5_eps{epsilon:g} {np.mean(met):.3f}")
-        print(f"figure detector_flagged_fits_eps{epsilon:g} {len(met)}")
+    for protocol in options.protocol or PROTOCOLS:
+        sets = labeled_sets(Path(folder), 40_000 if small else 2**40, options.rows)
+        taken = islice(sets, 1 if options.smoke else None)
+        race(((one, split(one, protocol)) for one in taken), epsilons, fits, protocol)
 
 
 if __name__ == "__main__":

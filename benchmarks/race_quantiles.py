@@ -80,7 +80,7 @@ def tree(_table: Table, values: Floats) -> list[float]:
         for counts in levels:
             own = np.maximum(counts[node * FANOUT : (node + 1) * FANOUT], 0).astype(float)
             upto = own.cumsum() / max(own.sum(), 1)
-            child = int(min(np.searchsorted(upto, rest), FANOUT - 1))
+            child = min(int(np.searchsorted(upto, rest)), FANOUT - 1)
             before = upto[child - 1] if child else 0.0
             rest = float(np.clip((rest - before) / max(upto[child] - before, 1e-12), 0, 1))
             node = node * FANOUT + child

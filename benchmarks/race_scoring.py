@@ -38,7 +38,7 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from privod.data import Domain, Numeric, Table
-from privod.estimators import GridKnnDetector, MarginalDetector
+from privod.estimators import GridKnnDetector, PrivateDetector
 from privod.mechanisms import DiscreteLaplace, secure
 from privod.outliers.grid.grid import Grid
 from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
@@ -122,8 +122,8 @@ def racers(n_columns: int, n: int) -> list[Racer]:
         ),
         *_all_cells(n_columns, expected),
         Racer(
-            "privod marginals",
-            lambda x: MarginalDetector(**expected).fit(x),
+            "privod profile",
+            lambda x: PrivateDetector(bounds=expected["bounds"]).fit(x),
             lambda model, x: model.score_samples(x),
         ),
         Racer(

@@ -152,7 +152,7 @@ class Day:
         about, api = f"/datasets/{DATASET}", self._analyst
         kinds: list[dict[str, Any]] = [
             {"name": "histogram", "columns": ["radius"]},
-            {"name": "marginals", "columns": ["radius", "texture"]},
+            {"name": "detector-profile", "columns": ["radius", "texture"]},
             {"name": "grid-knn", "columns": ["radius", "texture"], "cells_per_axis": 8},
             {"name": "mean-covariance", "columns": ["radius", "texture"]},
         ]

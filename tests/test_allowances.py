@@ -37,7 +37,6 @@ from privod.privacy import (
 from privod.query.query import Query
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
-from privod.questions.marginals.query import Marginals
 from privod.questions.outlier_context.query import OutlierContext
 from privod.questions.outlier_count.query import OutlierCount
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
@@ -258,11 +257,6 @@ def test_what_has_no_bound_under_add_remove_is_refused_while_that_budget_is_open
 
 
 UNDER_REPLACE: list[tuple[Query[Any], Loss]] = [
-    (Marginals(columns=("age",), epsilon="0.4", bins=9, adjacency=Replace()), Loss("0.2")),
-    (
-        Marginals(columns=("age",), epsilon="0.4", adjacency=Replace()),
-        Loss("0.204"),  # the fiftieth that buys the number of records counts in full
-    ),
     (GridKnn(columns=("age",), epsilon="0.4", adjacency=Replace()), Loss("0.2")),
     (
         GridKnn(columns=("age",), epsilon="0.5", drop_below=9, adjacency=Replace()),

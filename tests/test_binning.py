@@ -14,7 +14,6 @@ from privod.data.binning import Codes, Equal, Octaves
 from privod.mechanisms import seeded
 from privod.outliers.grid.grid import Grid
 from privod.questions.histogram.query import Histogram
-from privod.questions.marginals.query import Marginals
 
 FINITE = st.floats(-1e12, 1e12, allow_nan=False)
 
@@ -29,9 +28,7 @@ def borders(low: float, high: float, bins: int) -> NDArray[np.float64]:
 
 @settings(deadline=None, max_examples=50)
 @given(FINITE, st.floats(1e-3, 1e12), st.integers(2, 60))
-def test_histogram_grid_and_marginals_count_a_value_in_one_bin(
-    low: float, width: float, bins: int
-) -> None:
+def test_histogram_and_grid_count_a_value_in_one_bin(low: float, width: float, bins: int) -> None:
     if not low < low + width:
         return
     column = Numeric("x", low, low + width)
@@ -39,14 +36,10 @@ def test_histogram_grid_and_marginals_count_a_value_in_one_bin(
     values = table.numbers()[:, 0]
     by_rule = np.bincount(Equal(column.low, column.high, bins).places(values), minlength=bins)
     histogram = Histogram(columns=("x",), bins=bins, epsilon="1000000")
-    marginals = Marginals(columns=("x",), bins=bins, epsilon="1000000")
     grid = Grid((column,), bins).all_counts(values[:, None])
     assert grid.tolist() == by_rule.tolist()
     drawn = histogram.answer(table, seeded(1)).value.counts  # so large an epsilon adds nothing
     assert drawn.tolist() == by_rule.tolist()
-    assert (
-        np.asarray(marginals.answer(table, seeded(2)).value.counts[0]).tolist() == by_rule.tolist()
-    )
 
 
 @given(st.lists(FINITE, max_size=20), FINITE, FINITE, st.integers(1, 50))

@@ -210,7 +210,8 @@ def test_the_number_of_partitions_follows_from_the_declaration_alone(tmp_path: P
         for domain in (PLAIN, PERSONS):
             table = stored(tmp_path, rows_of(n), domain)
             assert isinstance(table._rows, SeenRows)
-            assert table._rows.as_stored.n_partitions == LARGE.partitions(len(COLUMNS)) == 20
+            rows: Any = table._rows.as_stored
+            assert rows.n_partitions == LARGE.partitions(len(COLUMNS)) == 20
             assert len(table) == len(Table(domain, rows_of(n)))
 
 

@@ -32,7 +32,6 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.estimators import (
     GridKnnDetector,
-    MarginalDetector,
     PrivacyWarning,
     PrivateDetector,
     Spending,
@@ -45,13 +44,12 @@ from privod.query.catalog import release_from_json
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
-from privod.questions.marginals.query import Marginals
 from privod.questions.private_bounds.query import PrivateBounds
 
 Floats = NDArray[np.float64]
 
-DETECTORS = [GridKnnDetector(), MarginalDetector()]
-both = pytest.mark.parametrize("kind", [GridKnnDetector, MarginalDetector])
+DETECTORS = [GridKnnDetector()]
+both = pytest.mark.parametrize("kind", [GridKnnDetector])
 
 
 def cloud(n: int, n_columns: int = 2, seed: int = 0) -> Floats:
@@ -133,6 +131,7 @@ def test_nothing_of_the_rows_stays_in_a_pickle(kind: Any) -> None:
         "bounds_release_",
         "guarantee_",
         "_threshold",
+        "_batches",
         "n_features_in_",
     }
 
@@ -202,8 +201,7 @@ TOO_LATE = [
     (GridKnnDetector, {"max_depth": float("inf")}),
     (GridKnnDetector, {"contamination": Fraction(1, 10**400)}),
     (GridKnnDetector, {"bounds_share": Fraction(3, 2)}),
-    (MarginalDetector, {"bins": 10**7}),
-    (MarginalDetector, {"bounds_zooms": 51}),
+    (GridKnnDetector, {"bounds_zooms": 51}),
 ]
 NOTHING_LEFT = {"bounds_share": 1 - 2**-53, "epsilon": 1e-10}  # once the ranges are bought
 
@@ -211,7 +209,7 @@ NOTHING_LEFT = {"bounds_share": 1 - 2**-53, "epsilon": 1e-10}  # once the ranges
 @pytest.mark.parametrize(
     ("kind", "wrong", "bounds"),
     [(kind, wrong, bounds) for kind, wrong in TOO_LATE for bounds in (None, (-4, 4))]
-    + [(kind, NOTHING_LEFT, None) for kind in (GridKnnDetector, MarginalDetector)],
+    + [(GridKnnDetector, NOTHING_LEFT, None)],
 )
 def test_a_wrong_parameter_is_refused_before_anything_is_asked(
     kind: Any, wrong: Any, bounds: Any, monkeypatch: pytest.MonkeyPatch
@@ -222,7 +220,7 @@ def test_a_wrong_parameter_is_refused_before_anything_is_asked(
     fitted = kind(random_state=0, bounds=bounds).fit(cloud(100))
     fresh = kind(bounds=bounds, **wrong)
     before = dict(vars(fitted))
-    for query in (PrivateBounds, GridKnn, Marginals):
+    for query in (PrivateBounds, GridKnn):
         monkeypatch.setattr(query, "answer", look)
     with pytest.raises(ValueError, match=r"|".join(wrong)):
         fresh.fit(cloud(100, 3))
@@ -338,7 +336,7 @@ def test_every_score_flags_the_far(score_by: Any, drop_below: int | None) -> Non
 
 QUESTIONS: list[tuple[Any, Any]] = [
     (GridKnnDetector, GridKnn),
-    (MarginalDetector, Marginals),
+    (PrivateDetector, DetectorProfile),
 ]
 
 
@@ -381,9 +379,6 @@ CARRIED: list[tuple[Any, Any]] = [
         GridKnnDetector,
         GridKnn(columns=("age", "dose"), epsilon=1, noise="gaussian", delta="1e-6"),
     ),
-    (MarginalDetector, Marginals(columns=("age", "dose"), epsilon=1)),
-    (MarginalDetector, Marginals(columns=("age", "dose"), epsilon=1, bins=9)),
-    (MarginalDetector, Marginals(columns=("age", "dose"), epsilon=1, score_by="tail")),
     (PrivateDetector, DetectorProfile(columns=("age", "dose"), epsilon=1)),
     (
         PrivateDetector,
@@ -404,13 +399,12 @@ def test_what_was_carried_away_in_a_file_makes_a_detector_with_its_promise(
     (tmp_path / "release.json").write_text(json.dumps(release.to_json()))
     asked = cloud(20, seed=1)
     expected = kind.from_release(release)
-    parameters = {"delta": question.delta} if kind is PrivateDetector else {}
     for given in (
         tmp_path / "release.json",
         str(tmp_path / "release.privod"),
         type(release.value).load(tmp_path / "release.privod"),
     ):
-        detector = kind.from_release(given, **parameters)
+        detector = kind.from_release(given)
         assert detector.guarantee_ == release.guarantee
         assert detector.release_.seeded
         assert detector.predict(asked).tolist() == expected.predict(asked).tolist()
@@ -421,7 +415,7 @@ def test_what_was_carried_away_in_a_file_makes_a_detector_with_its_promise(
 
 
 def test_a_file_of_another_release_makes_no_detector(tmp_path: Path) -> None:
-    fitted = MarginalDetector(bounds=(-5, 5)).fit(cloud(100))
+    fitted = PrivateDetector(bounds=(-5, 5)).fit(cloud(100))
     fitted.release_.value.save(tmp_path / "m.privod")
     with pytest.raises(InvalidParameter, match="must be a release of grid-knn, its file"):
         GridKnnDetector.from_release(tmp_path / "m.privod")

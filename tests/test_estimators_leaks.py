@@ -19,7 +19,6 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 from privod.errors import InvalidParameter
 from privod.estimators import (
     GridKnnDetector,
-    MarginalDetector,
     PrivacyWarning,
     PrivateDetector,
     Spending,
@@ -29,17 +28,14 @@ from privod.estimators import (
 )
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 
-both = pytest.mark.parametrize("kind", [GridKnnDetector, MarginalDetector])
+both = pytest.mark.parametrize("kind", [GridKnnDetector])
 
 
 def cloud(n: int) -> NDArray[np.float64]:
     return np.random.default_rng(0).normal(size=(n, 2))
 
 
-SCORES = (
-    *(GridKnnDetector(score_by=by) for by in ("graded", "basic", "weighted")),
-    *(MarginalDetector(score_by=by) for by in ("density", "tail")),
-)
+SCORES = (*(GridKnnDetector(score_by=by) for by in ("graded", "basic", "weighted")),)
 
 
 @pytest.mark.parametrize("detector", SCORES, ids=lambda one: f"{type(one).__name__}-{one.score_by}")

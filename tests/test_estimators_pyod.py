@@ -25,13 +25,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from privod.errors import InvalidParameter
-from privod.estimators.pyod import STAND_INS, PrivateHBOS, PrivateKNN, PrivateOD
+from privod.estimators.pyod import STAND_INS, PrivateKNN, PrivateOD
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyOD's own: deprecations, the cost of rejection
 
 Floats = NDArray[np.float64]
 
-both = pytest.mark.parametrize("kind", [PrivateKNN, PrivateHBOS])
+both = pytest.mark.parametrize("kind", [PrivateKNN, PrivateOD])
 
 
 class Fitted(NamedTuple):
@@ -53,11 +53,9 @@ def data(n_features: int = 2, n_train: int = 200) -> Any:
     scope="module",
     params=[
         (PrivateKNN, {"score_by": "graded"}, 2),
-        (PrivateHBOS, {"score_by": "density"}, 2),
-        (PrivateHBOS, {"score_by": "tail"}, 10),
         (PrivateOD, {}, 10),
     ],
-    ids=["as KNN", "as HBOS", "as ECOD", "profile"],
+    ids=["as KNN", "profile"],
 )
 def fitted(request: pytest.FixtureRequest) -> Fitted:
     kind, named, n_features = request.param
@@ -168,7 +166,7 @@ def test_every_method_that_pyod_gives_a_detector_is_known_here() -> None:
     }
 
 
-@both
+@pytest.mark.parametrize("kind", [PrivateKNN])
 @pytest.mark.parametrize("method", PREDICTING)
 def test_the_same_release_of_other_rows_predicts_the_same(
     kind: Any, method: str, monkeypatch: pytest.MonkeyPatch
@@ -222,7 +220,7 @@ def test_confidence_is_pyods_for_the_released_scores_and_number_of_records(
     np.testing.assert_allclose(face.compute_rejection_stats(T=20), stats)
 
 
-@both
+@pytest.mark.parametrize("kind", [PrivateKNN])
 def test_a_failed_fit_leaves_the_face_as_it_was(kind: Any) -> None:
     rows, asked, *_ = data()
     face = kind(random_state=0).fit(rows)
@@ -232,7 +230,7 @@ def test_a_failed_fit_leaves_the_face_as_it_was(kind: Any) -> None:
     assert face.decision_function(asked).tolist() == before.tolist()
 
 
-@both
+@pytest.mark.parametrize("kind", [PrivateKNN])
 def test_adjacency_and_zooms_reach_the_detector(kind: Any) -> None:
     face = kind(adjacency="replace", bounds_zooms=3).fit(data()[0])
     assert face.detector_.guarantee_.adjacency.name == "replace"
@@ -285,20 +283,6 @@ def test_the_scores_of_the_rows_stay_behind_when_it_travels(fitted: Fitted, tmp_
         assert len(other.decision_scores_) == len(other.labels_) == STAND_INS
         assert other.predict_proba(asked).tolist() == face.predict_proba(asked).tolist()
         assert other._predict_rank(asked).tolist() == face._predict_rank(asked).tolist()
-
-
-def test_the_released_histograms_have_hboss_shape() -> None:
-    rows, *_ = data(3)
-    face = PrivateHBOS(epsilon=50, bounds=([-9, -8, -7], [9, 8, 7]), bins=6, random_state=0)
-    assert not hasattr(face, "hist_")
-    face.fit(rows)
-    assert face.hist_.shape == (6, 3)
-    assert face.bin_edges_[[0, -1]].tolist() == [[-9, -8, -7], [9, 8, 7]]
-    np.testing.assert_allclose((face.hist_ * np.diff(face.bin_edges_, axis=0)).sum(axis=0), 1)
-    for column in range(3):
-        clipped = np.clip(rows[:, column], *face.bin_edges_[[0, -1], column])
-        exact, _ = np.histogram(clipped, face.bin_edges_[:, column], density=True)
-        np.testing.assert_allclose(face.hist_[:, column], exact, atol=0.02)
 
 
 @both
@@ -361,7 +345,7 @@ def test_feature_bagging_takes_it(kind: Any) -> None:
 
 def test_a_locally_chosen_mixture_takes_both() -> None:
     rows, asked, _, asked_labels = data(n_train=120)
-    members = [PrivateKNN(epsilon=20, random_state=0), PrivateHBOS(epsilon=20, random_state=0)]
+    members = [PrivateKNN(epsilon=20, random_state=0), PrivateOD(epsilon=20, random_state=0)]
     mixture = LSCP(members, random_state=0).fit(rows)
     assert roc_auc_score(asked_labels, mixture.decision_function(asked)) > 0.8
 

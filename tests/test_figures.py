@@ -98,7 +98,6 @@ NO_MEASUREMENTS = {  # the papers' own figures, definitions, and what follows by
     "docs/proofs/joint_detector.md": "1.4 times",
     "docs/questions/joint_detector.md": "1.5 times",
     "docs/proofs/graded_count.md": "3.6 times",
-    "docs/proofs/marginals.md": "1.8 times, 3.3 times",
     "docs/proofs/outlier_count.md": "0.74, 0.56",
     "docs/proofs/detector_profile.md": "0.025",
     "docs/proofs/selection.md": "0.285",

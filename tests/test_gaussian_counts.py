@@ -1,9 +1,8 @@
-"""Histograms, marginals and grids with Gaussian noise: guarantee, cost, audit, files, merges."""
+"""Histograms and grids with Gaussian noise: guarantee, cost, audit, files, merges."""
 
 from __future__ import annotations
 
 # slow: left out by `make quick`
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -25,9 +24,6 @@ from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
 from privod.questions.histogram.audit import games as histogram_games
 from privod.questions.histogram.query import Histogram
-from privod.questions.marginals.audit import games as marginal_games
-from privod.questions.marginals.query import Marginals
-from privod.questions.marginals.release import NoisyMarginals
 
 NAMES = tuple(f"c{place}" for place in range(30))
 DOMAIN = Domain(tuple(Numeric(name, 0, 1) for name in NAMES))
@@ -36,7 +32,6 @@ TABLE = Table(DOMAIN, dict(zip(NAMES, ROWS.T, strict=True)))
 GAUSSIAN: dict[str, Any] = {"epsilon": 1, "noise": "gaussian", "delta": "1e-6"}
 QUESTIONS: list[Query[Any]] = [
     Histogram(columns=NAMES[:2], **GAUSSIAN),
-    Marginals(columns=NAMES, bins=10, **GAUSSIAN),
     GridKnn(columns=NAMES[:2], cells_per_axis=5, **GAUSSIAN),
 ]
 
@@ -50,8 +45,7 @@ def test_the_guarantee_follows_from_the_noise(query: Any, adjacency: Any) -> Non
     assert isinstance(noise, DiscreteGaussian)
     assert noise.keeps(Loss(1, "1e-6"), changed)
     assert asked.guarantee() == Guarantee(Loss(1, "1e-6"), adjacency)
-    scores = Zcdp(Fraction(1, 10) ** 2 / 2) if query.name == "marginals" else Zcdp(Fraction(0))
-    assert asked.cost().zcdp == Zcdp(changed / (2 * noise.sigma2)) + scores
+    assert asked.cost().zcdp == Zcdp(changed / (2 * noise.sigma2))
 
 
 @pytest.mark.parametrize("query", QUESTIONS, ids=lambda query: query.name)
@@ -65,46 +59,17 @@ def test_answers_survive_json_and_say_their_margin(query: Any) -> None:
 
 
 def test_the_margin_covers_what_it_says() -> None:
-    query = Marginals(columns=NAMES, bins=10, **GAUSSIAN)
-    truth = np.stack([np.histogram(column, 10, (0, 1))[0] for column in ROWS.T])
+    query = Histogram(columns=NAMES[:1], bins=300, **GAUSSIAN)
+    truth = np.histogram(ROWS[:, 0], 300, (0, 1))[0]
     errors = [np.abs(query.answer(TABLE, seeded(seed)).value.counts - truth) for seed in range(20)]
     covered = np.mean(np.stack(errors) <= query.count_noise.quantile(0.95))
     assert 0.94 < covered < 0.965
 
 
-def test_auto_takes_what_is_smaller_by_public_parameters() -> None:
-    asked: dict[str, Any] = {"epsilon": 1, "noise": "auto", "delta": "1e-6"}
-    assert Marginals(columns=NAMES[:8], **asked).chosen_noise == "laplace"
-    assert Marginals(columns=NAMES, **asked).chosen_noise == "gaussian"
-    few = Marginals(columns=NAMES[:8], **asked)
-    assert few.guarantee() == Guarantee(Loss(1), AddRemove())  # no delta where none is used
-    assert isinstance(few.count_noise, DiscreteLaplace)
-    without = Marginals(columns=NAMES, epsilon=1, noise="auto")
-    assert without.chosen_noise == "laplace"
-
-
-def test_questions_with_laplace_noise_are_written_as_they_always_were() -> None:
-    query = Histogram(columns=("c0",), epsilon=1)
-    assert set(query.to_json()) == {"name", "columns", "epsilon", "bins", "adjacency"}
+def test_questions_with_gaussian_noise_survive_json() -> None:
     gaussian = QUESTIONS[0]
     assert gaussian.to_json()["noise"] == "gaussian"
     assert query_from_json(gaussian.to_json()) == gaussian
-
-
-def marginals(**parameters: Any) -> NoisyMarginals:
-    query = Marginals(columns=NAMES, bins=10, **parameters)
-    return query.answer(TABLE, secure()).value
-
-
-def test_merged_histograms_carry_the_noise_and_the_loss_of_all_parts(tmp_path: Path) -> None:
-    one, two = marginals(**GAUSSIAN), marginals(epsilon=2, noise="gaussian", delta="1e-5")
-    plain = marginals(epsilon="0.5")
-    merged = one.merge(two, plain)
-    assert merged.guarantee.loss == Loss(2, "1e-5")
-    variances = [part.noise.deviation**2 for part in (one, two, plain)]
-    assert merged.noise.deviation == pytest.approx(math.sqrt(sum(variances)))
-    merged.save(tmp_path / "merged.privod")
-    assert NoisyMarginals.load(tmp_path / "merged.privod") == merged
 
 
 def test_a_grid_is_saved_scored_and_merged(tmp_path: Path) -> None:
@@ -115,20 +80,6 @@ def test_a_grid_is_saved_scored_and_merged(tmp_path: Path) -> None:
     assert again == grid.merge(grid)
     assert np.isfinite(again.walk(ROWS[:5, :2]).basic).all()
     assert float(again.limits(0.1).graded[0]) > 0
-
-
-def test_a_file_that_claims_less_than_its_noise_loses_is_refused() -> None:
-    data = marginals(**GAUSSIAN).to_json()
-    data["guarantee"]["loss"] = Loss("0.9", "1e-6").to_json()
-    with pytest.raises(InvalidData, match="not the one that the noise keeps"):
-        NoisyMarginals.from_json(data)
-    data["guarantee"]["loss"] = Loss(1, "1e-7").to_json()
-    with pytest.raises(InvalidData, match="not the one that the noise keeps"):
-        NoisyMarginals.from_json(data)
-    mixed = marginals(**GAUSSIAN).merge(marginals(epsilon="0.5")).to_json()
-    mixed["noise"][0][0] = "1"
-    with pytest.raises(InvalidData, match="not the one that the noise keeps"):
-        NoisyMarginals.from_json(mixed)
 
 
 @pytest.mark.parametrize("sigma2s", [["16"], ["1/3"] * 3, ["10", "1000"], ["1000000"] * 4], ids=str)
@@ -169,7 +120,7 @@ def test_noise_that_nobody_wrote_is_refused(wrong: list[Any]) -> None:
     ],
 )
 def test_bad_parameters_are_told_by_name(parameters: dict[str, Any], message: str) -> None:
-    for kind in (Histogram, Marginals, GridKnn):
+    for kind in (Histogram, GridKnn):
         with pytest.raises(InvalidParameter, match=message):
             kind(**{"columns": ("c0",), "epsilon": 1, **parameters})
 
@@ -195,22 +146,8 @@ class ThirdOfTheSigma(Histogram):
         return Guarantee(Loss(self.epsilon, self.delta), self.adjacency)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneColumnOnly(Marginals):
-    """A planted bug: noise as if a record were counted in one histogram."""
-
-    @property
-    def count_noise(self) -> DiscreteGaussian:
-        return DiscreteGaussian.for_loss(self.epsilon * 2, self.delta, 1)
-
-    def guarantee(self) -> Guarantee:
-        return Guarantee(Loss(self.epsilon, self.delta), self.adjacency)
-
-
 def test_honest_questions_pass_the_audit_and_planted_bugs_are_caught() -> None:
-    for game in (*histogram_games()[2:], *marginal_games()[2:4]):
+    for game in histogram_games()[2:]:
         assert replay_game(game).holds
     for game in histogram_games(ThirdOfTheSigma)[2:]:
-        assert not replay_game(game).holds
-    for game in marginal_games(OneColumnOnly)[2:4]:
         assert not replay_game(game).holds

@@ -17,7 +17,7 @@ from privod.cli.joint import _charge
 from privod.curator import Curator
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, NoPromise
-from privod.estimators import GridKnnDetector, MarginalDetector, PrivateDetector, charged_to
+from privod.estimators import GridKnnDetector, PrivateDetector, charged_to
 from privod.estimators.spending import spending
 from privod.joint.detector.question import JointDetector
 from privod.joint.published.question import PublishedOutliers
@@ -51,7 +51,7 @@ def charges(curator: Curator) -> list[Entry]:
 def test_fits_and_questions_have_one_count(curator: Curator) -> None:
     with charged_to(curator, "people", "detectors of the spring report"):
         GridKnnDetector(epsilon="0.3", bounds=(0, 1)).fit(POINTS)
-        MarginalDetector(epsilon="0.2").fit(POINTS)  # ranges included
+        GridKnnDetector(epsilon="0.2").fit(POINTS)  # ranges included
         PrivateDetector(epsilon="0.1", bounds=(0, 1), delta=0).fit(POINTS)
     assert spent(curator) == Loss("0.6")
     curator.ask(Histogram(columns=("x0",), epsilon="0.3"), "people")
@@ -157,7 +157,7 @@ SPLITTERS = [KFold(5), KFold(5, shuffle=True, random_state=0)]
 def test_folds_are_refused_under_add_remove_and_charged_twice_under_replace(
     curator: Curator, tmp_path: Path, splitter: KFold
 ) -> None:
-    detector = MarginalDetector(epsilon="0.1", bounds=(0, 1), bins=2)
+    detector = GridKnnDetector(epsilon="0.1", bounds=(0, 1), cells_per_axis=2)
 
     def validate() -> None:
         cross_val_score(detector, POINTS, cv=splitter, scoring=lambda *_: 0.0, error_score="raise")
@@ -178,7 +178,7 @@ def test_folds_are_refused_under_add_remove_and_charged_twice_under_replace(
 @pytest.mark.filterwarnings("ignore::privod.estimators.PrivacyWarning")
 def test_an_ensemble_is_not_charged_but_refused(curator: Curator) -> None:
     bagged = BaggingRegressor(
-        MarginalDetector(epsilon="0.1", bounds=(0, 1), bins=2), n_estimators=2
+        GridKnnDetector(epsilon="0.1", bounds=(0, 1), cells_per_axis=2), n_estimators=2
     )
     with charged_to(curator, "people"), pytest.raises(NoPromise, match="ensemble"):
         bagged.fit(POINTS, np.zeros(len(POINTS)))

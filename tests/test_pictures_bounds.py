@@ -16,7 +16,6 @@ from privod.pictures.canvas import MOST_TICKS, few_ticks, summed
 from privod.query.query import Query
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
-from privod.questions.marginals.query import Marginals
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
 
 MOST_BYTES = 2_000_000
@@ -31,9 +30,6 @@ LARGEST: dict[str, Query[Any]] = {
     "a million cells in one column": Histogram(columns=("c0",), bins=10**6, epsilon="1e-6"),
     "a million cells in two": Histogram(columns=("a", "b"), epsilon=1),
     "a million cells in three": Histogram(columns=("c0", "c1", "c2"), bins=100, epsilon=1),
-    "ten million bins": Marginals(
-        columns=tuple(f"c{place}" for place in range(10)), bins=10**6, epsilon="1e-6"
-    ),
     "a grid of two columns": GridKnn(columns=("c0", "c1"), cells_per_axis=300, epsilon=1),
     "every set of columns": OutlierSubspaces(
         radius_per_column=0.1, max_crowd=2, epsilon=100, n_subspaces=780, size=2

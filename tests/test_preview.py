@@ -52,7 +52,6 @@ SHARP = 10**6  # at this epsilon the noise of a count is 0
 LEAST_COVERED = 0.93
 WITH_NUMBERS = (
     "histogram",
-    "marginals",
     "grid-knn",
     "outlier-count",
     "graded-count",
@@ -75,7 +74,6 @@ def random_question(kind: str, generator: np.random.Generator) -> Any:
     crowd, radius = int(generator.integers(1, 6)), float(generator.integers(1, 20))
     known: dict[str, dict[str, Any]] = {
         "histogram": {"columns": (columns[0], "ward"), "bins": bins},
-        "marginals": {"columns": columns, "bins": bins},
         "grid-knn": {"columns": columns, "cells_per_axis": 5, "drop_below": None},
         "outlier-count": {
             "radius": radius,

@@ -20,11 +20,11 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData
 from privod.mechanisms import seeded
 from privod.query.release_file import question_of_file
+from privod.questions.detector_profile.release import NoisyProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
-from privod.questions.marginals.query import Marginals, NoisyMarginals
 
-Saved = NoisyGrid | NoisyMarginals
+Saved = NoisyGrid
 DOMAIN = Domain((Numeric("x", 0, 4), Numeric("y", 0, 4)))
 FUZZ = settings(
     max_examples=150,
@@ -36,15 +36,12 @@ FUZZ = settings(
 def saved(kind: str) -> Saved:
     points = np.random.default_rng(0).random((60, 2)) * 4
     table = Table(DOMAIN, {"x": points[:, 0], "y": points[:, 1]})
-    if kind == "marginals":
-        query = Marginals(columns=("x", "y"), epsilon=1, bins=5)
-        return query.answer(table, seeded(0)).value
     dropped = 2 if kind == "sparse" else None
     asked = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=5, drop_below=dropped)
     return asked.answer(table, seeded(0)).value
 
 
-ALL = {kind: saved(kind) for kind in ("dense", "sparse", "marginals")}
+ALL = {kind: saved(kind) for kind in ("dense", "sparse")}
 KINDS = st.sampled_from(sorted(ALL))
 
 
@@ -96,8 +93,8 @@ def test_what_was_saved_is_read_and_known_by_its_kind(tmp_path: Path) -> None:
         assert read(FILES[kind], value, tmp_path) == value
         found = question_of_file(tmp_path / "file.privod")
         assert found == value.question
-    with pytest.raises(InvalidData, match="not a release of grid-knn that privod saved"):
-        NoisyGrid.load(tmp_path / "file.privod")
+    with pytest.raises(InvalidData, match="not a release of detector-profile that privod saved"):
+        NoisyProfile.load(tmp_path / "file.privod")
 
 
 def test_a_zip_of_something_else_is_no_release(tmp_path: Path) -> None:

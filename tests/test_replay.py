@@ -40,7 +40,7 @@ from privod.questions.histogram.query import Histogram
 from privod.questions.mean_covariance import frame as frames
 from privod.questions.mean_covariance.query import MeanCovariance
 
-ONE = Fraction(1)
+ONE, TWO, THREE, FOUR = (Fraction(number) for number in (1, 2, 3, 4))
 DOMAIN = Domain((Numeric("x", 0, 10), Categorical("letter", ("a", "b", "c"))))
 CAPPED = Domain(DOMAIN.columns, person="who", max_rows_per_person=3)
 HONEST = Histogram(columns=("letter",), epsilon=1)
@@ -101,16 +101,28 @@ def kept(scale: Fraction) -> Callable[[int, Randomness], Any]:
 
 
 PURE = Cost.of_loss(Loss(1))
-CONCENTRATED = Cost(Loss(1, "1e-6"), Zcdp(DiscreteGaussian(100).rho(1)))
+CONCENTRATED = Cost(Loss(1, "1e-6"), Zcdp(DiscreteGaussian(Fraction(100)).rho(1)))
 LAPLACE, HEAVY = SmoothLaplace.for_loss(1, "1e-6"), SmoothHeavy.for_loss(1)
 BELL = SmoothGaussian.for_loss(1, "1e-6")
 HALF = Fraction(1, 2)
 MECHANISMS = {
     "laplace": (PURE, laplace(ONE), laplace(HALF)),
     "gaussian": (CONCENTRATED, gaussian(Fraction(100)), gaussian(Fraction(50))),
-    "exponential": (PURE, chosen(ExponentialMechanism(2)), chosen(ExponentialMechanism(1))),
-    "permute-and-flip": (PURE, chosen(PermuteAndFlip(2)), chosen(PermuteAndFlip(1))),
-    "top": (PURE, chosen(Top(2, PermuteAndFlip(4))), chosen(Top(2, PermuteAndFlip(3)))),
+    "exponential": (
+        PURE,
+        chosen(ExponentialMechanism(TWO)),
+        chosen(ExponentialMechanism(ONE)),
+    ),
+    "permute-and-flip": (
+        PURE,
+        chosen(PermuteAndFlip(TWO)),
+        chosen(PermuteAndFlip(ONE)),
+    ),
+    "top": (
+        PURE,
+        chosen(Top(2, PermuteAndFlip(FOUR))),
+        chosen(Top(2, PermuteAndFlip(THREE))),
+    ),
     "coin": (PURE, coin(1), coin(2)),
     "smooth laplace": (
         Cost.of_loss(LAPLACE.loss()),
@@ -145,16 +157,16 @@ def test_half_the_noise_of_any_mechanism_is_found_and_all_of_it_is_not(name: str
 
 
 def branches(count: int, bits: Randomness) -> Any:
-    noisy = DiscreteLaplace(10).add_to(np.array([count]), bits)
-    return noisy if count else DiscreteLaplace(11).add_to(noisy, bits)
+    noisy = DiscreteLaplace(Fraction(10)).add_to(np.array([count]), bits)
+    return noisy if count else DiscreteLaplace(Fraction(11)).add_to(noisy, bits)
 
 
 def draws_as_often(count: int, bits: Randomness) -> Any:
-    return DiscreteLaplace(10).add_to(np.full(1 + count, 1), bits)
+    return DiscreteLaplace(Fraction(10)).add_to(np.full(1 + count, 1), bits)
 
 
 def reuses(count: int, bits: Randomness) -> Any:
-    noise = DiscreteLaplace(10).draw(1, bits)
+    noise = DiscreteLaplace(Fraction(10)).draw(1, bits)
     return count + noise, 2 * count + noise
 
 
@@ -165,22 +177,22 @@ def reads_bits(count: int, bits: Randomness) -> Any:
 def wipes(count: int, bits: Randomness) -> Any:
     """As a record at an analyst's center did: one that is no number wiped everybody's sum."""
     total = 1000 if count == 0 else 0
-    return DiscreteLaplace(10).add_to(np.array([total]), bits)
+    return DiscreteLaplace(Fraction(10)).add_to(np.array([total]), bits)
 
 
 def fails(count: int, bits: Randomness) -> Any:
-    return DiscreteLaplace(10).add_to(np.array([1 // (1 - count)]), bits)
+    return DiscreteLaplace(Fraction(10)).add_to(np.array([1 // (1 - count)]), bits)
 
 
 def looks_later(count: int, bits: Randomness) -> Any:
-    noisy = int(DiscreteLaplace(10).add_to(np.array([count]), bits)[0])
+    noisy = int(DiscreteLaplace(Fraction(10)).add_to(np.array([count]), bits)[0])
     return noisy if noisy > 5 else noisy + count
 
 
 def by_place(count: int, bits: Randomness) -> Any:
     """Candidates that move are others, wherever they stand."""
     names = ("a", "b") if count else ("b", "c")
-    return names[ExponentialMechanism(10).choose([0, 0], bits, names)]
+    return names[ExponentialMechanism(Fraction(10)).choose([0, 0], bits, names)]
 
 
 def waits(count: int, bits: Randomness) -> Any:
@@ -229,6 +241,7 @@ def test_half_the_noise_of_any_part_of_mean_covariance_is_found(part: str) -> No
     class Halved(MeanCovariance):
         def noise_of(self, of: str) -> Any:
             found = super().noise_of(of)
+            assert isinstance(found, DiscreteLaplace)
             return DiscreteLaplace(found.scale / 2) if of == part else found
 
     domain = Domain((Numeric("x", -16, 16), Numeric("y", 0, 100)))
@@ -241,7 +254,9 @@ def test_half_the_noise_of_any_part_of_mean_covariance_is_found(part: str) -> No
     assert replay_question(honest, honest.cost(), pairs).holds
     lost = [replay(lambda t, r: asked.answer(t, r).value.to_json(), *pair, 1) for pair in pairs]
     usual = [replay(lambda t, r: honest.answer(t, r).value.to_json(), *pair, 1) for pair in pairs]
-    share = frames.change_of(part, 2, AddRemove()).absolute / honest.noise_of(part).scale
+    noise = honest.noise_of(part)
+    assert isinstance(noise, DiscreteLaplace)
+    share = frames.change_of(part, 2, AddRemove()).absolute / noise.scale
     assert max(one.epsilon for one in lost) > max(one.epsilon for one in usual) + share / 4
 
 

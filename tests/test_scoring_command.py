@@ -58,8 +58,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for question, name in (
         ("grid-knn", "grid.privod"),
         ("grid-knn", "grid.json"),
-        ("marginals", "m.json"),
-        ("marginals", "m.privod"),
         ("mean-covariance", "c.json"),
         ("mean-covariance", "c.privod"),
         ("density-sketch", "s.privod"),

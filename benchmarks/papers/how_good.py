@@ -48,7 +48,6 @@ from privod.questions.graded_count.query import GradedCount, graded_credits
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
 from privod.questions.interactive_grid.query import InteractiveGrid
-from privod.questions.marginals.query import Marginals
 from privod.questions.mean_covariance.query import MeanCovariance
 from privod.questions.mixed_labels.query import MixedLabels
 from privod.questions.model_labels.query import ModelLabels
@@ -357,11 +356,6 @@ def ranked(scores: NDArray[np.float64]) -> float:
     return float(roc_auc_score(payments().labels, scores))
 
 
-def marginals(table: Table, epsilon: str, source: Randomness) -> float:
-    query = Marginals(columns=table.domain.names, epsilon=epsilon)
-    return ranked(query.answer(table, source).value.scores(payments().asked))
-
-
 def grid(table: Table, epsilon: str, source: Randomness) -> float:
     """Over six columns: more have no cell that many records share."""
     query = GridKnn(columns=table.domain.names[:6], epsilon=epsilon)
@@ -427,7 +421,6 @@ MEASURES = (
     Measure("model-labels", "share of right labels", model_labels),
     Measure("outlier-context", LARGEST, context),
     Measure("outlier-context", f"{LARGEST}, with ranges", groups, added="-ranges"),
-    Measure("marginals", AUROC, marginals, detects=True),
     Measure("grid-knn", AUROC, grid, detects=True),
     Measure("interactive-grid", AUROC, interactive_grid, detects=True),
     Measure("mean-covariance", AUROC, mean_covariance, detects=True),

@@ -41,9 +41,7 @@ from privod.progress import track
 from privod.questions.density_sketch.query import DensitySketch
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
-from privod.questions.marginals.query import Marginals
 from privod.questions.mean_covariance.query import MeanCovariance
-from privod.questions.private_bounds.query import PrivateBounds
 
 Rows = list[Row]
 
@@ -208,28 +206,6 @@ def sparse(split: Split, cells: int, epsilon: str, seed: int) -> Floats:
     return grid.walk(split.test, N_NEIGHBORS).graded
 
 
-def marginals(split: Split, _: int, epsilon: str, seed: int) -> Floats:
-    """One histogram a column."""
-    names, n = split.reference.domain.names, len(split.reference)
-    asked = Marginals(columns=names, epsilon=epsilon, expected_records=n)
-    return (
-        asked.answer(split.reference, seeded(seed))
-        .value.scorer(score_by="density")
-        .scores(split.test)
-    )
-
-
-def bought(split: Split, _: int, epsilon: str, seed: int) -> Floats:
-    """Marginal histograms whose ranges were bought with a quarter of epsilon."""
-    names, rows = split.reference.domain.names, split.reference.numbers()
-    wide = table_of(tuple(Numeric(name, -(2.0**64), 2.0**64) for name in names), rows)
-    share = Fraction(epsilon) / 4
-    ranges = PrivateBounds(columns=names, epsilon=share).answer(wide, seeded(seed)).value
-    asked = Marginals(columns=names, epsilon=Fraction(epsilon) - share, expected_records=len(rows))
-    value = asked.answer(table_of(ranges, rows), seeded(seed)).value
-    return value.scores(split.test)
-
-
 def moments(split: Split, _: int, epsilon: str, seed: int) -> Floats:
     """The distance from a noisy mean, by a noisy covariance."""
     asked = MeanCovariance(columns=split.reference.domain.names, epsilon=epsilon)
@@ -250,8 +226,6 @@ def detector(split: Split, _: int, epsilon: str, seed: int) -> Floats:
 
 OTHERS: dict[str, Callable[[Split, int, str, int], Floats]] = {
     "sparse graded grid (ours)": sparse,
-    "marginal histograms (ours)": marginals,
-    "marginal histograms with bought ranges (ours)": bought,
     "mean and covariance (ours)": moments,
     "density sketch (ours)": sketch,
     "private detector (ours)": detector,

@@ -83,9 +83,6 @@ from privod.estimators.grid_knn import (
 from privod.estimators.hashed import (
     HashedDetector as HashedDetector,
 )
-from privod.estimators.marginals import (
-    MarginalDetector as MarginalDetector,
-)
 from privod.estimators.private import (
     PrivateDetector as PrivateDetector,
 )
@@ -178,12 +175,6 @@ from privod.questions.histogram.query import (
 from privod.questions.interactive_grid.query import (
     GridScores as GridScores,
     InteractiveGrid as InteractiveGrid,
-)
-from privod.questions.marginals.query import (
-    Marginals as Marginals,
-)
-from privod.questions.marginals.release import (
-    NoisyMarginals as NoisyMarginals,
 )
 from privod.questions.mean_covariance.query import (
     MeanCovariance as MeanCovariance,

@@ -144,7 +144,8 @@ def _budgets(queries: list[Query[Any]], domain: Domain) -> Iterator[tuple[Adjace
         if _paid_under(query) not in adjacencies:
             adjacencies.append(_paid_under(query))
     for adjacency in adjacencies:
-        yield adjacency, sum((loss for _, loss in _charged(queries, adjacency, domain)), Loss(0))
+        needed = sum((loss for _, loss in _charged(queries, adjacency, domain)), Loss(0))
+        yield adjacency, Loss(needed.epsilon, 2 * needed.delta)  # detectors take a part of it
 
 
 def _paid_under(query: Query[Any]) -> Adjacency:

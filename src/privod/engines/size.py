@@ -65,6 +65,6 @@ class SizeClass:
         )
         way_out = (
             "Ask about fewer columns, or a question that reads rows block by block: a histogram,"
-            " marginals, or a grid without drop_below."
+            " a detector's profile, or a grid without drop_below."
         )
         raise InvalidParameter("query", rule, self.most_records * held_per_record, way_out)

@@ -11,7 +11,6 @@ from privod.errors import Unavailable
 try:
     from privod.estimators.grid_knn import GridKnnDetector
     from privod.estimators.hashed import HashedDetector
-    from privod.estimators.marginals import MarginalDetector
     from privod.estimators.private import PrivateDetector, UnreliableFit
     from privod.estimators.question import QuestionDetector
     from privod.estimators.spending import (
@@ -32,7 +31,6 @@ except ImportError as problem:
 __all__ = [
     "GridKnnDetector",
     "HashedDetector",
-    "MarginalDetector",
     "PrivacyWarning",
     "PrivateDetector",
     "QuestionDetector",

@@ -123,6 +123,17 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         self.contamination = contamination
         self.random_state = random_state
 
+    @classmethod
+    def from_release(
+        cls, release: Release[NoisyProfile] | NoisyProfile | str | Path, **parameters: Any
+    ) -> Self:
+        """A fitted detector of what was released elsewhere; batches take the delta of the release.
+
+        Give the release, the path of its file (.json or .privod), or what such a file holds.
+        """
+        found = cls._release_of(release)
+        return super().from_release(found, **{"delta": found.guarantee.loss.delta, **parameters})
+
     def promised(self) -> Guarantee:
         """What one `fit` promises with these parameters; needs no rows."""
         loss = Loss(positive(self.epsilon, "epsilon"), chance(self.delta, "delta"))

@@ -22,10 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 from privod.errors import InvalidParameter, Unavailable
 from privod.estimators.detector import ReleaseDetector
 from privod.estimators.grid_knn import GridKnnDetector
-from privod.estimators.marginals import MarginalDetector
 from privod.estimators.private import PrivateDetector
 from privod.privacy import Number
-from privod.query.denoising import expected_counts
 from privod.query.scorer import Explanation
 
 try:
@@ -33,7 +31,7 @@ try:
 except ImportError:
     raise Unavailable("This face is for PyOD, which is not installed. Install pyod.") from None
 
-__all__ = ["PrivateHBOS", "PrivateKNN", "PrivateOD"]
+__all__ = ["PrivateKNN", "PrivateOD"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,8 +42,6 @@ STAND_INS = 1999
 A prime, so that all its multiples but its own visit every place, and no round number of rows: an
 ensemble that takes them for the scores of its rows fails, rather than flag the wrong ones.
 """
-
-SHUFFLE = 7919  # no multiple of STAND_INS
 
 
 class _PyODFace(BaseDetector):  # type: ignore[misc]
@@ -233,77 +229,6 @@ n_neighbors, score_by, adjacency, random_state
         """Where the threshold, too, takes the reference to be."""
         found: Floats = self.detector_.release_.value.places.points
         return found[(_shares() * len(found)).astype(np.int64)]
-
-
-class PrivateHBOS(_PyODFace):
-    """Marginal histograms with PyOD's face; see `MarginalDetector` for promise and parameters.
-
-    Parameters
-    ----------
-    contamination : float
-        About which share of the reference to label 1; the threshold comes from the histograms.
-    epsilon, bounds, bounds_share, bounds_zooms, bins, expected_records, score_by, adjacency, \
-random_state
-        As in `MarginalDetector`.
-
-    Attributes
-    ----------
-    detector_ : MarginalDetector
-        With `release_` and `guarantee_`.
-    threshold_, reference_scores_, decision_scores_, labels_
-        As in `PrivateKNN`.
-    """
-
-    _kind = MarginalDetector
-
-    def __init__(
-        self,
-        contamination: float = 0.1,
-        epsilon: Number = 1.0,
-        bounds: ArrayLike | None = None,
-        bounds_share: Number = 0.25,
-        bounds_zooms: int = 1,
-        bins: int | None = None,
-        expected_records: int | None = None,
-        score_by: str = "density",
-        adjacency: str = "add-remove",
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(contamination, epsilon, bounds, adjacency, random_state)
-        self.bounds_share = bounds_share
-        self.bounds_zooms = bounds_zooms
-        self.expected_records = expected_records
-        self.score_by = score_by
-        self.bins = bins
-
-    @property
-    def hist_(self) -> Floats:
-        """The density in every bin, by the released histograms, of shape (bins, columns)."""
-        counts = np.maximum(self.detector_.release_.value.counts, 0).T
-        widths = np.diff(self.bin_edges_, axis=0)
-        return np.asarray(counts / np.maximum(counts.sum(axis=0), 1) / widths, dtype=np.float64)
-
-    @property
-    def bin_edges_(self) -> Floats:
-        """The borders of the bins, of shape (bins + 1, columns)."""
-        value = self.detector_.release_.value
-        lows, highs = zip(*((column.low, column.high) for column in value.columns), strict=True)
-        return np.linspace(lows, highs, value.counts.shape[1] + 1)
-
-    def _n_released(self) -> int:
-        counts = self.detector_.release_.value.counts
-        return round(float(counts.sum()) / len(counts))
-
-    def _places(self) -> Floats:
-        """One column's quantile beside another's, shifted against each other: as if independent."""
-        value = self.detector_.release_.value
-        geometry = value.grid
-        cells = np.empty((STAND_INS, len(value.columns)), dtype=np.int32)
-        weights = expected_counts(value.counts, value.noise) + math.ulp(1.0)  # never nothing
-        for column, upto in enumerate(weights.cumsum(axis=1)):
-            order = np.arange(STAND_INS) * pow(SHUFFLE, column + 1, STAND_INS) % STAND_INS
-            cells[:, column] = np.searchsorted(upto, _shares()[order] * upto[-1])
-        return np.asarray(geometry.centers_of(cells), dtype=np.float64)
 
 
 class PrivateOD(_PyODFace):

@@ -54,11 +54,6 @@ class Law(NamedTuple):
         values = np.interp(step * np.arange(PLACES + 1), self.scores, self.surprises)
         return LawTable(values, step, self.slope)
 
-    def scores_of(self, surprises: Floats) -> Floats:
-        """The scores that are so surprising."""
-        past = np.maximum(surprises - self.surprises[-1], 0.0)
-        return np.asarray(np.interp(surprises, self.surprises, self.scores) + past / self.slope)
-
 
 def law_of(scores: Floats) -> Law:
     """The law that these scores follow."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.outliers.grid.kernels.profile import lattice_points
+
 __all__ = [
     "FARTHEST",
     "UNIT",
@@ -46,15 +48,12 @@ def product_sums(rows: Floats, centers: Floats, scales: Floats, radius: float) -
     """The sums over all records of the products of two coordinates, upper triangle, in UNIT^-2."""
     n_axes = rows.shape[1]
     sums = np.zeros((n_axes, n_axes), dtype=np.int64)
+    points = np.empty((min(BLOCK, len(rows)), n_axes))
     for start in range(0, len(rows), BLOCK):
-        points = standardized(rows[start : start + BLOCK], centers, scales)
-        lengths = np.sqrt(np.einsum("ij,ij->i", points, points))
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            points *= (UNIT / np.maximum(lengths, radius))[:, None]
-            np.trunc(points, out=points)
-            within = np.einsum("ij,ij->i", points, points) <= UNIT**2  # whole numbers below 2^53
-        points[~within] = 0.0  # what is too long, or no number: a comparison with NaN is false
-        sums += (points.T @ points).astype(np.int64)  # exact: every partial sum is below 2^53
+        some = rows[start : start + BLOCK]
+        lattice_points(some, centers, scales, FARTHEST, radius, float(UNIT), points)
+        held = points[: len(some)]
+        sums += (held.T @ held).astype(np.int64)  # exact: every partial sum is below 2^53
     return sums[np.triu_indices(n_axes)]
 
 

@@ -25,7 +25,7 @@ MUCH_OUTSIDE = 0.2  # of a column's records, below or above its range
 MUCH_MISSING = 0.5
 SOME = 0.05  # of the records: worth a word
 SURE = 2.0  # deviations of noise that a share must exceed to be spoken of
-OFF = 0.5  # of the share that is asked for, by which a threshold may be off
+OFF = 0.5  # of the share that is asked for, by which one deviation may put a threshold off
 TOO_FULL = 2.0  # times the share that is asked for, in one bin of scores
 FEW_NAMES = 5
 
@@ -137,7 +137,7 @@ def _threshold(value: NoisyProfile, share: float) -> Remark:
     at = value.threshold(share) / value.layout.score_unit
     cell = int(np.searchsorted(EDGES, at, side="right")) - 1
     above, below = len(EDGES) - cell, cell + 0.5
-    off = SURE * noise.deviation * math.sqrt(above * below / (above + below)) / value.records
+    off = noise.deviation * math.sqrt(above * below / (above + below)) / value.records
     tails = np.append(value.believed_tails, 0.0) / value.records
     held = float(tails[cell] - tails[cell + 1])
     known = value.share_beyond(value.threshold(share))

@@ -423,7 +423,7 @@ class NoisyProfile(Scorable):
         components = self._components
         if distance is None or components is None:
             nothing = np.zeros(0)
-            none = (np.zeros(0, dtype=np.int64), nothing, nothing, np.zeros(2))
+            none = (np.zeros(0, dtype=np.int64), nothing, nothing, np.ones(2))
             return (*cells, *none, np.zeros((0, 0)), np.zeros(2), 1.0, 1.0)
         steps = np.array([FARTHEST_SCALES, STEPS])
         inverse = 1 / np.array(layout.scales)

@@ -288,7 +288,7 @@ class _Some:
     axes: Axes
 
     def __call__(self, rows: Floats) -> Ints:
-        return self.axes.counts(rows[:, self.places])
+        return self.axes.counts(_chosen(rows, self.places))
 
 
 @dataclass(frozen=True)
@@ -301,5 +301,10 @@ class _Products:
 
     def __call__(self, rows: Floats) -> Ints:
         radius = math.sqrt(len(self.places))
-        some = rows[:, self.places]
+        some = _chosen(rows, self.places)
         return product_sums(some, np.array(self.centers), np.array(self.scales), radius)
+
+
+def _chosen(rows: Floats, places: Ints) -> Floats:
+    """Some columns; the rows themselves where these are all."""
+    return rows if len(places) == rows.shape[1] else np.ascontiguousarray(rows[:, places])

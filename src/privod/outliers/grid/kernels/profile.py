@@ -74,7 +74,6 @@ def cells_of_rows(
 @njit(cache=True, nogil=True)
 def lattice_points(
     rows: Floats,
-    places: Ints,
     centers: Floats,
     scales: Floats,
     farthest: float,
@@ -87,11 +86,11 @@ def lattice_points(
     A record whose squares would sum to more than unit^2 is put into the middle: float arithmetic
     does not come there, but what is proved does not rest on that.
     """
-    n_axes = places.size
+    n_axes = rows.shape[1]
     for row in range(rows.shape[0]):
         length = 0.0
         for axis in range(n_axes):
-            away = (rows[row, places[axis]] - centers[axis]) / scales[axis]
+            away = (rows[row, axis] - centers[axis]) / scales[axis]
             away = min(max(away, -farthest), farthest) if away == away else 0.0
             points[row, axis] = away
             length += away * away
@@ -138,6 +137,7 @@ def score_rows(
     score is that of the cells.
     """
     n_axes = places.size
+    scaling = 1.0 / (steps[1] * steps[1])
     rare, beyond, far = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
     away = np.empty((max(n_axes, 1), CHUNK))
     for first in range(0, rows.shape[0], CHUNK):
@@ -162,28 +162,29 @@ def score_rows(
             for at in range(size):
                 apart = (rows[first + at, places[axis]] - centers[axis]) * inverse[axis]
                 apart = min(max(apart, -steps[0]), steps[0]) if apart == apart else 0.0
-                away[axis, at] = np.rint(apart * steps[1]) / steps[1]
+                away[axis, at] = np.rint(apart * steps[1])
         for one in range(n_axes):
             for other in range(one, n_axes):
-                weight = residual[one, other] * (1.0 if one == other else 2.0)
+                weight = residual[one, other] * scaling * (1.0 if one == other else 2.0)
                 for at in range(size):
                     far[at] += weight * (away[one, at] * away[other, at])
         for at in range(size):
-            score = _surprise(rare[at] + beyond[at], law, laws_step, laws_slope)
-            if n_axes:
-                score = (score + _surprise(far[at], far_law, far_step, far_slope)) / 2
-            scores[first + at] = score
+            scores[first + at] = _surprise(rare[at] + beyond[at], law, laws_step, laws_slope)
+        for at in range(size if n_axes else 0):
+            apart = _surprise(far[at], far_law, far_step, far_slope)
+            scores[first + at] = 0.5 * (scores[first + at] + apart)
 
 
 @njit(cache=True, nogil=True)
 def _surprise(value: float, law: Floats, step: float, slope: float) -> float:
-    along = max(value, 0.0) / step
+    along = max(value, 0.0) * (1.0 / step)
     last = law.size - 1
-    at = int(along) if along < last else last - 1
-    found: float = law[at] + (law[at + 1] - law[at]) * (along - at)
-    if along >= last:
-        found = law[last] + slope * (value - last * step)
-    return found
+    if along < last:
+        at = int(along)
+        within: float = law[at] + (law[at + 1] - law[at]) * (along - at)
+        return within
+    past: float = law[last] + slope * (value - last * step)
+    return past
 
 
 @njit(cache=True, nogil=True)
