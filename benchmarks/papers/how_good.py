@@ -57,6 +57,7 @@ from privod.questions.outlier_count.query import OutlierCount
 from privod.questions.outlier_radius.query import OutlierRadius
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
 from privod.questions.private_bounds.query import PrivateBounds
+from privod.questions.quantiles.query import Quantiles
 from privod.questions.rare_counts.query import RareCounts
 
 SIZES = (1_000, 10_000, 100_000)
@@ -137,6 +138,15 @@ def bounds_width(table: Table, epsilon: str, source: Randomness) -> float:
     found = PrivateBounds(columns=SIGNS, epsilon=epsilon).answer(table, source).value
     bulk = np.ptp(np.quantile(table.numbers(SIGNS), (0.01, 0.99), axis=0), axis=0)
     return float(np.mean([(c.high - c.low) / w for c, w in zip(found, bulk, strict=True)]))
+
+
+def quantiles(table: Table, epsilon: str, source: Randomness) -> float:
+    """How far the deciles of a column are off, in shares of the records, in the mean."""
+    query = Quantiles(columns=SIGNS[:1], epsilon=epsilon)
+    found = query.answer(table, source).value.values[0]
+    values = np.sort(table.numbers(SIGNS[:1])[:, 0])
+    below = np.searchsorted(values, found) / max(len(values), 1)
+    return float(np.abs(below - [float(share) for share in query.quantiles]).mean())
 
 
 def outlier_count(table: Table, epsilon: str, source: Randomness) -> float:
@@ -400,6 +410,7 @@ MEASURES = (
     Measure(
         "private-bounds", "width of the range over that of the bulk", bounds_width, added="-width"
     ),
+    Measure("quantiles", "share of records that a decile is off by", quantiles),
     Measure("outlier-count", RELATIVE, outlier_count),
     Measure("graded-count", RELATIVE, graded_count),
     Measure("outlier-radius", "share that stands apart over the one asked for", radius),

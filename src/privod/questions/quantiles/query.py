@@ -272,7 +272,7 @@ class Quantiles(Conditional[NoisyQuantiles]):
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
         columns = domain.numeric_names[:1]
-        return (cls(columns=columns, epsilon=1),) if columns else ()
+        return (cls(columns=columns, epsilon=2),) if columns else ()
 
 
 def _worth(below: Ints, share: Fraction) -> Ints:
