@@ -80,7 +80,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         "bounds_zooms": [Interval(Integral, 1, MOST_ZOOMS, closed="both")],
         "expected_records": [Interval(Integral, 1, None, closed="left")],
         "adjacency": [StrOptions({"add-remove", "replace"})],
-        "contamination": [Fraction, Interval(Real, 0, 1, closed="neither")],
+        "contamination": [Fraction, Interval(Real, 0, 0.5, closed="right")],
         "random_state": ["random_state"],
     }
 
@@ -250,8 +250,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def _check(self) -> None:
         """Refuse wrong parameters before anything is asked, and so before anything is lost."""
         self._validate_params()
-        if not 0 < float(self.contamination) < 1:
-            rule = "must lie between 0 and 1"
+        if not 0 < float(self.contamination) <= 0.5:
+            rule = "must be greater than 0 and at most 0.5"
             raise InvalidParameter("contamination", rule, self.contamination, "Try 0.1.")
 
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name

@@ -97,7 +97,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         "bounds": ["array-like", dict, None],
         "delta": [*EXACT, Interval(Real, 0, 0.5, closed="both")],
         "adjacency": [StrOptions({"add-remove", "replace"})],
-        "contamination": [Fraction, Interval(Real, 0, 1, closed="neither")],
+        "contamination": [Fraction, Interval(Real, 0, 0.5, closed="right")],
         "random_state": ["random_state"],
     }
 

@@ -58,7 +58,7 @@ class QuestionDetector(ReleaseDetector[Any]):
         "query": [Query, None],
         "bounds": ["array-like", dict, None],
         "settings": [dict, None],
-        "contamination": [Fraction, Interval(Real, 0, 1, closed="neither")],
+        "contamination": [Fraction, Interval(Real, 0, 0.5, closed="right")],
         "random_state": ["random_state"],
     }
 
