@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--rows", type=int, default=MOST_ROWS, help="of a set, at most")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     options = parser.parse_args()
     folder = os.environ.get("PRIVOD_DATA")
     if not folder:
@@ -132,8 +133,12 @@ def main() -> None:
     warnings.simplefilter("ignore")
     from pyod.models.iforest import IForest
 
-    sets = list(labeled_sets(Path(folder), 40_000 if options.quick else 2**40, options.rows))
-    settings = drawn_settings(6 if options.quick else options.settings, options.only)
+    quick = options.quick or options.smoke
+    sets = list(labeled_sets(Path(folder), 40_000 if quick else 2**40, options.rows))
+    if options.smoke:
+        sets = sorted(sets, key=lambda one: one.frame.size)[:2]
+    n_settings = 1 if options.smoke else 6 if quick else options.settings
+    settings = drawn_settings(n_settings, options.only)
     table = measured(sets, settings, options.keep)
     names = [one.name for one in sets]
     forest = {

@@ -19,6 +19,7 @@ import argparse
 import os
 import sys
 import warnings
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -112,13 +113,16 @@ def main() -> None:
     """Measure every set, print its figures and the means."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    quick = given.quick or given.smoke
     folder = os.environ.get("PRIVOD_DATA")
     if not folder:
         sys.exit("Set PRIVOD_DATA to the folder of data sets.")
     warnings.simplefilter("ignore")
     every: dict[str, dict[str, float]] = {}
-    for one in labeled_sets(Path(folder), 30_000 if quick else 2**40, MOST_ROWS):
+    sets = labeled_sets(Path(folder), 30_000 if quick else 2**40, MOST_ROWS)
+    for one in islice(sets, 1 if given.smoke else None):
         if one.frame.shape[1] <= MOST_COLUMNS:
             every[one.name] = measured(one)
             for name, value in every[one.name].items():

@@ -21,6 +21,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,7 +124,9 @@ def main() -> None:
     """Measure every set and print the figures over all of them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    given = parser.parse_args()
+    quick = given.quick or given.smoke
     folder = os.environ.get("PRIVOD_DATA")
     if not folder:
         sys.exit("Set PRIVOD_DATA to the folder of data sets.")
@@ -131,7 +134,7 @@ def main() -> None:
     epsilons, releases = (EPSILONS[:1], 2) if quick else (EPSILONS, RELEASES)
     shares: dict[str, list[list[list[float]]]] = {}
     n_sets = 0
-    for one in all_sets(Path(folder), quick=quick):
+    for one in islice(all_sets(Path(folder), quick=quick), 1 if given.smoke else None):
         n_sets += 1
         for question in QUESTIONS:
             for epsilon in epsilons:

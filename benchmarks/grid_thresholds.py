@@ -104,8 +104,9 @@ def main() -> None:
     """Measure every case and print its figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="the small grids")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     asked = parser.parse_args()
-    cases = SMALL if asked.quick else (*SMALL, *LARGE)
+    cases = SMALL[:1] if asked.smoke else SMALL if asked.quick else (*SMALL, *LARGE)
     for case in track(cases, "asking"):
         for name, value in measured(case).items():
             print(f"figure {case.name}_{name} {value:.3g}", flush=True)

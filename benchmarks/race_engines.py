@@ -338,6 +338,7 @@ def main() -> None:
     """Run every step and print the figures."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--rows", type=int, help="of every set, instead of its own number")
     parser.add_argument("--sets", nargs="*", choices=SETS)
     parser.add_argument("--without", nargs="*", choices=STEPS, default=[], help="steps left out")
@@ -355,8 +356,12 @@ def main() -> None:
         print(json.dumps({"result": result, "wall": wall, "cpu": cpu, "megabytes": peak}))
         return
     races = {}
-    for name in given.sets or (QUICK_SETS if given.quick else SETS):
-        rows = QUICK if given.quick else given.rows or SETS[name][0]
+    quick = given.quick or given.smoke
+    if given.smoke:
+        kept = ("register", "grid", "grid_polars", "grid_duckdb")
+        given.without = [step for step in STEPS if step not in kept]
+    for name in given.sets or (QUICK_SETS[:1] if given.smoke else QUICK_SETS if quick else SETS):
+        rows = 2000 if given.smoke else QUICK if quick else given.rows or SETS[name][0]
         races[name] = rows, race(name, rows, given.without)
     for name, (rows, found) in races.items():
         check(found)

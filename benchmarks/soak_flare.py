@@ -289,8 +289,12 @@ def main() -> None:
     """Provision, run, check, stop."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one job")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--jobs", type=int, default=5)
     asked = parser.parse_args()
+    if asked.smoke:
+        print("skipped: a deployment takes minutes; tests/test_flare.py runs the simulator")
+        return
     try:
         import privod.joint.flare  # noqa: F401 - whether nvflare is there
     except Unavailable as problem:

@@ -349,12 +349,16 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--load-only", action="store_true")
     parser.add_argument("--quick", action="store_true", help="a few seconds of load only")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--as-clients", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.as_clients:
         as_clients()
         return
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    if given.smoke:
+        serve_and_load(2, 0.2)  # whether it runs; how fast says nothing beside other tests
+        return
     met = serve_and_load(given.clients, 3.0 if given.quick else given.seconds)
     if not given.quick:
         met &= killed(given.kills)

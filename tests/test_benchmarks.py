@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted(
     path
     for path in (ROOT / "benchmarks").rglob("[a-z]*.py")
-    if '"--smoke"' in path.read_text(encoding="utf-8")
+    if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
 )
 
 

@@ -287,9 +287,10 @@ def main() -> None:
     """Run every experiment; what a set gave is written before the next one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small set, below a minute")
+    parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--iterations", action="store_true", help="bytes of iterations alone")
     asked = parser.parse_args()
-    quick = asked.quick
+    quick = asked.quick or asked.smoke
     report = Report("raval", quick)
     household = partial(synthetic, "Household", d=3)
     spent = bytes_of_rounds(household(2000), [250], [1, 2] if quick else [1, 10, 100])
@@ -306,7 +307,8 @@ def main() -> None:
     ]
     runs, sizes = RUNS, [9000, 100_000, 1_000_000]
     if quick:
-        sets, sizes = [partial(synthetic, "Corel", 12_000, 8)], [9000]
+        n = 3000 if asked.smoke else 12_000
+        sets, sizes = [partial(synthetic, "Corel", n, 8)], [900 if asked.smoke else 9000]
         runs = [run for run in RUNS if run.n_parties > 2]
     small = np.random.default_rng(0).normal(size=(2000, 3))
     HashedOutliers(radius=1.0, far_fraction=0.99).find(small)  # compiled before anything is timed
