@@ -187,12 +187,13 @@ def private(
     _, ranges = numbers(one)
     listed = {name: known for name, known in one.bounds.items() if isinstance(known, list)}
     found: dict[str, Floats] = {}
-    for name, more in (
-        ("PrivateDetector", {"bounds": one.bounds}),
-        ("PrivateDetector open", {"bounds": listed or None}),
-        ("PrivateDetector pure", {"bounds": one.bounds, "delta": 0}),
-    ):
-        detector = PrivateDetector(epsilon, contamination=TARGET, **more).fit(part.fitted)  # type: ignore[arg-type]
+    ways: dict[str, dict[str, Any]] = {
+        "PrivateDetector": {"bounds": one.bounds},
+        "PrivateDetector open": {"bounds": listed or None},
+        "PrivateDetector pure": {"bounds": one.bounds, "delta": 0},
+    }
+    for name, more in ways.items():
+        detector = PrivateDetector(epsilon, contamination=TARGET, **more).fit(part.fitted)
         found[name] = -detector.score_samples(part.scored)
         share = float((detector.score_samples(part.fitted) < detector.offset_).mean())
         warned = bool(detector.health().serious("threshold"))
