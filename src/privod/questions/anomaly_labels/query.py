@@ -75,7 +75,6 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
     """
 
     name: ClassVar[str] = "anomaly-labels"
-    column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "Which of these records are in the data and anomalous there?"
 
     columns: tuple[str, ...]

@@ -10,7 +10,7 @@ Proof in docs/proofs/graded_count.md.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,28 +19,15 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.noise import LARGEST_SCALE
-from privod.outliers.crowds.by_space import most_points_at_once
 from privod.outliers.crowds.packing import packing_number
-from privod.privacy import AddRemove, Adjacency, Guarantee, Replace, positive
+from privod.privacy import Adjacency, Guarantee, Replace, positive
 from privod.query.checks import (
     LARGEST_COUNT,
     ExactNumber,
-    checked_radius,
-    column_names,
-    dp_adjacency,
-    pairs_work,
     whole_number,
 )
-from privod.query.conditional import Conditional
 from privod.query.crowd_bounds import count_credits, graded_credits
-from privod.query.distances import (
-    Distances,
-    Scale,
-    checked_scale,
-    checked_weights,
-    distance_in_words,
-)
-from privod.query.memory import crowd_bytes
+from privod.query.crowd_count import CrowdCount
 from privod.query.preview import CERTAINTY, Preview
 from privod.query.query import Release
 
@@ -71,7 +58,7 @@ class GradedOutliers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradedCount(Conditional[GradedOutliers]):
+class GradedCount(CrowdCount[GradedOutliers]):
     """How many outlying records are there, if those near the line count in part?
 
     Guarantee
@@ -81,9 +68,6 @@ class GradedCount(Conditional[GradedOutliers]):
 
     Parameters
     ----------
-    radius : float
-        How near records must be to count as neighbors: the Euclidean distance over the columns,
-        after scaling.
     max_crowd : int
         A record counts in full with at most this many records, itself included, in the radius.
     epsilon : number
@@ -91,37 +75,17 @@ class GradedCount(Conditional[GradedOutliers]):
     grades : int, optional
         Over so many further records near it a record's credit falls to nothing, in equal parts, at
         least 1. None: twice `max_crowd`. One is the hard count of outlier-count.
-    columns : tuple of str
-        The columns that distances are taken over, at least one of them numeric; none named means
-        all numeric ones.
-    adjacency : AddRemove or Replace
-        Which two data sets must look alike.
-    scale : str
-        own: numeric columns count in their own units; range: in shares of their declared ranges.
-    weights : tuple of float
-        For each column named, what a difference of one counts, or in a categorical column a
-        mismatch; none given means 1 each.
     """
 
     name: ClassVar[str] = "graded-count"
     question: ClassVar[str] = "How many records are outlying, those near the line counted in part?"
+    most_crowd: ClassVar[int] = MOST_CROWD
 
-    radius: float
-    max_crowd: int
     epsilon: ExactNumber = ExactNumber(positive)
     grades: int | None = None
-    columns: tuple[str, ...] = ()
-    adjacency: Adjacency = AddRemove()
-    scale: Scale = "own"
-    weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
-        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
-        object.__setattr__(self, "scale", checked_scale(self.scale))
-        object.__setattr__(self, "weights", checked_weights(self.weights, self.columns))
-        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=MOST_CROWD)
+        super().__post_init__()
         if self.grades is not None:
             whole_number(self.grades, "grades", at_least=1, at_most=MOST_GRADES)
         DiscreteLaplace.for_loss(self.epsilon, 1)  # refuses an epsilon far out of reach
@@ -154,52 +118,37 @@ class GradedCount(Conditional[GradedOutliers]):
         return Guarantee(loss, self.adjacency)
 
     def preview(self, domain: Domain) -> Preview:
-        over = self._distances(domain)
+        over = self.distances(domain)
         margin = self.margin(over.dimensions, over.n_groups(self.radius))
         return Preview("the graded count", math.ceil(margin))
 
     def check(self, domain: Domain) -> None:
-        over = self._distances(domain)
+        over = self.distances(domain)
         widest = self.sensitivity(over.dimensions, over.n_groups(self.radius))
         if widest / self.epsilon > LARGEST_SCALE:
             rule = "must be fewer, or the noise would pass 2^40"
             raise InvalidParameter("columns", rule, over.dimensions, "Name fewer columns.")
 
-    def work(self, domain: Domain, records: int) -> int:
-        over = self._distances(domain)
-        return pairs_work(records, over.n_axes)
-
-    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
-        return 0
-
-    def most_bytes(self, domain: Domain, records: int) -> int:
-        n_axes = self._distances(domain).n_axes
-        return crowd_bytes(most_points_at_once(records, n_axes), n_axes)
-
     def answer(self, table: Table, randomness: Randomness) -> Release[GradedOutliers]:
-        over = self._distances(table.domain)
+        over = self.distances(table.domain)
         known = (over.dimensions, over.n_groups(self.radius))
         total = count_credits(table, over, self.radius, self.max_crowd, self.n_grades)
         noisy = int(self.noise(*known).add_to(np.array([total]), randomness)[0])
         return self.release(GradedOutliers(noisy, self.n_grades, *known), randomness)
 
     def sentence(self, value: GradedOutliers) -> str:
-        where = f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
         margin = self.margin(value.n_columns, value.n_groups)
         return (
-            f"How far out the records lie {where} adds up to about {value.count:.4g}, right to"
-            f" within {margin:.3g} with 95 % certainty. A record adds 1 with at most"
-            f" {self.max_crowd} records, itself included, within {self.radius:g}"
-            f"{distance_in_words(self.scale, self.weights)} of it, and 1/{self.n_grades} less"
-            " for each further one, so the sum is not a number of records."
+            f"How far out the records lie {self.columns_in_words} adds up to about"
+            f" {value.count:.4g}, right to within {margin:.3g} with 95 % certainty. A record adds 1"
+            f" with at most {self.max_crowd} records, itself included, {self.radius_in_words} of"
+            f" it, and 1/{self.n_grades} less for each further one, so the sum is not a number of"
+            " records."
         )
 
     def table(self, value: GradedOutliers) -> dict[str, list[Any]]:
         margin = self.margin(value.n_columns, value.n_groups)
         return {"count": [value.count], "margin": [margin]}
-
-    def value_to_json(self, value: GradedOutliers) -> Any:
-        return asdict(value)
 
     def value_from_json(self, data: Any) -> GradedOutliers:
         return GradedOutliers(
@@ -212,9 +161,6 @@ class GradedCount(Conditional[GradedOutliers]):
         if not columns:
             return ()
         return (cls(radius=0.01, max_crowd=5, epsilon=1, columns=columns, scale="range"),)
-
-    def _distances(self, domain: Domain) -> Distances:
-        return Distances.over(domain, self.columns, self.scale, self.weights)
 
 
 def graded_sensitivity(

@@ -203,7 +203,7 @@ def model_of(text: Any) -> CrowdModel | EditModel:
     """The model a text describes, such as ``crowd(max_crowd=5, near=distance(radius=2.0))``."""
     if isinstance(text, CrowdModel | EditModel):
         return text
-    if str(text)[:50].strip().startswith("crowd("):
+    if isinstance(text, str) and text.lstrip().startswith("crowd("):
         return _crowd(text)
     name, inside = name_and_numbers(text, "model", EXAMPLE)
     if name not in _known:

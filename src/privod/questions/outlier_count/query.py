@@ -10,7 +10,7 @@ is bought with a share of epsilon. Proofs in docs/proofs/outlier_count.md.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
 
@@ -27,10 +27,8 @@ from privod.mechanisms.smooth import (
     SmoothLaplace,
     SmoothNoise,
 )
-from privod.outliers.crowds.by_space import most_points_at_once
 from privod.privacy import (
     AddRemove,
-    Adjacency,
     Cost,
     Guarantee,
     Loss,
@@ -42,13 +40,7 @@ from privod.privacy.loss import as_exact
 from privod.query.checks import (
     LARGEST_COUNT,
     ExactNumber,
-    checked_radius,
-    column_names,
-    dp_adjacency,
-    pairs_work,
-    whole_number,
 )
-from privod.query.conditional import Conditional
 from privod.query.crowd_bounds import (
     GroupedCover,
     count_credits,
@@ -56,13 +48,9 @@ from privod.query.crowd_bounds import (
     count_with_bound,
     least_bound,
 )
+from privod.query.crowd_count import CrowdCount
 from privod.query.distances import (
     EXAMPLE_RADIUS,
-    Distances,
-    Scale,
-    checked_scale,
-    checked_weights,
-    distance_in_words,
 )
 from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import CERTAINTY, Preview, of_counts
@@ -106,7 +94,7 @@ class CountedOutliers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutlierCount(Conditional[CountedOutliers]):
+class OutlierCount(CrowdCount[CountedOutliers]):
     """How many records are outlying, in these columns?
 
     Guarantee
@@ -117,55 +105,31 @@ class OutlierCount(Conditional[CountedOutliers]):
 
     Parameters
     ----------
-    radius : float
-        How near records must be to count as neighbors: the Euclidean distance over the columns,
-        after scaling.
     max_crowd : int
         A record is outlying with at most this many records, itself included, within the radius.
     epsilon : number
         The privacy loss, greater than 0.
     delta : number
         The probability that the promise may fail; 0 allows the global and the heavy noise only.
-    columns : tuple of str
-        The columns that distances are taken over, at least one of them numeric; none named means
-        all numeric ones.
     noise : str
         One of auto, global, laplace, heavy, gaussian; auto chooses by the other parameters alone.
-    adjacency : AddRemove or Replace
-        Which two data sets must look alike.
     at_least_zero : bool
         Whether a negative noisy count is shown as 0.
     margin_share : number
         The share of epsilon that buys the margin where the noise follows the rows, between 0 and 1.
-    scale : str
-        own: numeric columns count in their own units; range: in shares of their declared ranges.
-    weights : tuple of float
-        For each column named, what a difference of one counts, or in a categorical column a
-        mismatch; none given means 1 each.
     """
 
     name: ClassVar[str] = "outlier-count"
     question: ClassVar[str] = "How many outlying records are there in these columns?"
 
-    radius: float
-    max_crowd: int
     epsilon: ExactNumber = ExactNumber(positive)
     delta: ExactNumber = ExactNumber(as_exact, Fraction(0))
-    columns: tuple[str, ...] = ()
     noise: Literal["auto", "global", "laplace", "heavy", "gaussian"] = "auto"
-    adjacency: Adjacency = AddRemove()
     at_least_zero: bool = False
     margin_share: ExactNumber = ExactNumber(as_exact, USUAL_SHARE)
-    scale: Scale = "own"
-    weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", checked_radius(self.radius))
-        object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
-        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
-        object.__setattr__(self, "scale", checked_scale(self.scale))
-        object.__setattr__(self, "weights", checked_weights(self.weights, self.columns))
-        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
+        super().__post_init__()
         if self.epsilon > LARGEST_EPSILON:
             raise InvalidParameter("epsilon", "must be at most 10^9", str(self.epsilon), "Try 1.")
         if self.noise not in NOISES:
@@ -198,14 +162,14 @@ class OutlierCount(Conditional[CountedOutliers]):
             return ()
         lost = self.guarantee().loss  # every noise is made for more than one record more or less
         if self.noise == "global":
-            over = self._distances(domain)
+            over = self.distances(domain)
             known = (over.dimensions, None, over.n_groups(self.radius))
             changed = count_sensitivity(self.max_crowd, known[0], AddRemove(), *known[1:])
             lost = DiscreteLaplace(self._global_scale(*known)).loss(changed)
         return (Statement(Cost.of_loss(lost), AddRemove()),)
 
     def preview(self, domain: Domain) -> Preview:
-        over = self._distances(domain)
+        over = self.distances(domain)
         known = (over.dimensions, None, over.n_groups(self.radius))
         chosen = self.chosen_noise(*known)
         if chosen == "global":
@@ -220,32 +184,28 @@ class OutlierCount(Conditional[CountedOutliers]):
         return Preview("the count", least_deviation=least, words=words, least_margin=margin)
 
     def check(self, domain: Domain) -> None:
-        over = self._distances(domain)
+        over = self.distances(domain)
         scale = self._global_scale(over.dimensions, None, over.n_groups(self.radius))
         if scale > LARGEST_NOISE and (self.noise == "global" or not self._smooth_kinds()):
             rule = "would need noise beyond 2^40 in so many columns"
             raise InvalidParameter("noise", rule, self.noise, "Try 'heavy', or fewer columns.")
 
-    def work(self, domain: Domain, records: int) -> int:
-        over = self._distances(domain)
-        return pairs_work(records, over.n_axes)
-
     def held_per_record(self, domain: Domain) -> int:
         """Global noise needs the count alone; smooth noise needs all points, and auto may."""
-        over = self._distances(domain)
+        over = self.distances(domain)
         public = self.noise == "auto" and not self._size_is_public(domain)
         known = (over.dimensions, None, over.n_groups(self.radius))
         counted = self.noise == "global" or (public and self.chosen_noise(*known) == "global")
         return 0 if counted else over.n_axes
 
     def most_bytes(self, domain: Domain, records: int) -> int:
-        over = self._distances(domain)
+        over = self.distances(domain)
         if self.held_per_record(domain) == 0:
-            return crowd_bytes(most_points_at_once(records, over.n_axes), over.n_axes)
+            return super().most_bytes(domain, records)
         return crowd_bytes(records, over.n_axes) + cover_bytes(records, over.dimensions)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[CountedOutliers]:
-        over = self._distances(table.domain)
+        over = self.distances(table.domain)
         size = len(table) if self._size_is_public(table.domain) else None
         known = (over.dimensions, size, over.n_groups(self.radius))
         chosen, rung = self.chosen_noise(*known), None
@@ -353,19 +313,14 @@ class OutlierCount(Conditional[CountedOutliers]):
         )
 
     def sentence(self, value: CountedOutliers) -> str:
-        where = f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
         text = (
-            f"About {value.count} records stand apart {where}: at most {self.max_crowd} records, "
-            f"themselves included, lie within {self.radius:g}"
-            f"{distance_in_words(self.scale, self.weights)} of them"
+            f"About {value.count} records stand apart {self.columns_in_words}: at most"
+            f" {self.max_crowd} records, themselves included, lie {self.radius_in_words} of them"
         )
         return f"{text}; the count is right to within {self.margin(value)} with 95 % certainty."
 
     def table(self, value: CountedOutliers) -> dict[str, list[Any]]:
         return {"count": [value.count], "margin": [self.margin(value)]}
-
-    def value_to_json(self, value: CountedOutliers) -> Any:
-        return asdict(value)
 
     def value_from_json(self, data: Any) -> CountedOutliers:
         size, rung = data["n_records"], data["rung"]
@@ -387,9 +342,6 @@ class OutlierCount(Conditional[CountedOutliers]):
         first = cls(max_crowd=3, epsilon=1, **asked)
         follows = cls(max_crowd=20, epsilon=2, delta="1e-6", noise="laplace", **asked)
         return (first, follows)
-
-    def _distances(self, domain: Domain) -> Distances:
-        return Distances.over(domain, self.columns, self.scale, self.weights)
 
     def _sensitivity(self, dimensions: int, size: int | None = None, n_groups: int = 1) -> int:
         return count_sensitivity(self.max_crowd, dimensions, self.adjacency, size, n_groups)

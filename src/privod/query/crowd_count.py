@@ -1,0 +1,97 @@
+"""Counts of records in small crowds: parameters, distances, work and words that they share."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, TypeVar
+
+from privod.data import Domain
+from privod.outliers.crowds.by_space import most_points_at_once
+from privod.privacy import AddRemove, Adjacency
+from privod.query.checks import (
+    LARGEST_COUNT,
+    checked_radius,
+    column_names,
+    dp_adjacency,
+    pairs_work,
+    whole_number,
+)
+from privod.query.conditional import Conditional
+from privod.query.distances import (
+    Distances,
+    Scale,
+    checked_scale,
+    checked_weights,
+    distance_in_words,
+)
+from privod.query.memory import crowd_bytes
+
+__all__ = ["CrowdCount"]
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdCount(Conditional[Value]):
+    """A count of records with few records near them.
+
+    Parameters
+    ----------
+    radius : float
+        How near records must be to count as neighbors: the Euclidean distance over the columns,
+        after scaling.
+    columns : tuple of str
+        The columns that distances are taken over, at least one of them numeric; none named means
+        all numeric ones.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
+    scale : str
+        own: numeric columns count in their own units; range: in shares of their declared ranges.
+    weights : tuple of float
+        For each column named, what a difference of one counts, or in a categorical column a
+        mismatch; none given means 1 each.
+    """
+
+    most_crowd: ClassVar[int] = LARGEST_COUNT
+
+    radius: float
+    max_crowd: int
+    columns: tuple[str, ...] = ()
+    adjacency: Adjacency = AddRemove()
+    scale: Scale = "own"
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
+        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
+        object.__setattr__(self, "scale", checked_scale(self.scale))
+        object.__setattr__(self, "weights", checked_weights(self.weights, self.columns))
+        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=self.most_crowd)
+
+    def distances(self, domain: Domain) -> Distances:
+        """How distances are taken in data of this domain."""
+        return Distances.over(domain, self.columns, self.scale, self.weights)
+
+    def work(self, domain: Domain, records: int) -> int:
+        return pairs_work(records, self.distances(domain).n_axes)
+
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002 - credits alone need no points
+        return 0
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        n_axes = self.distances(domain).n_axes
+        return crowd_bytes(most_points_at_once(records, n_axes), n_axes)
+
+    def value_to_json(self, value: Value) -> Any:
+        return asdict(value)  # type: ignore[call-overload]  # a frozen dataclass of plain values
+
+    @property
+    def columns_in_words(self) -> str:
+        """Over which columns, for sentences."""
+        return f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
+
+    @property
+    def radius_in_words(self) -> str:
+        """How near is near, for sentences."""
+        return f"within {self.radius:g}{distance_in_words(self.scale, self.weights)}"
