@@ -376,12 +376,12 @@ def test_a_dishonest_computing_party_with_verdicts_reads_a_victim_unnoticed(
 def test_a_lying_holder_locates_a_lone_record_in_one_run() -> None:
     """On the ideal answer, which exact runs equal: the cap is respected, nothing is aborted."""
     rng = np.random.default_rng(5)
-    n, columns, limit, cap, radius = 6000, 4, 60, 60, 1.4
+    n, columns, limit, cap, radius = 6000, 4, 60, 60, 2.4
     honest = rng.standard_normal((4000, columns))
     errors = []
     for _ in range(20):
         victim = rng.standard_normal(columns)
-        victim *= rng.uniform(7, 9) / np.linalg.norm(victim)
+        victim *= rng.uniform(9, 12) / np.linalg.norm(victim)
         column, side = rng.permutation(columns)[:2]
         guess = victim[column] + rng.uniform(-0.5, 0.5) * radius
         tests = 40

@@ -31,7 +31,9 @@ CELLS = st.text(alphabet='ab",\n\r x', max_size=6)
 
 def written(rows: list[tuple[str, str, str]], end: str = "\n") -> CsvBytes:
     file = io.StringIO(newline="")
-    csv.writer(file, lineterminator=end).writerows([("x", "remark", "c"), *rows])
+    csv.writer(file, lineterminator=end, quoting=csv.QUOTE_ALL).writerows(
+        [("x", "remark", "c"), *rows]
+    )
     return CsvBytes(file.getvalue().encode(), "rows.csv")
 
 

@@ -286,7 +286,7 @@ def changed(**parameters: Any) -> Callable[[], OutlierContext]:
         (changed(persons=()), "1 to 100 rows"),
         (changed(persons="CEO"), "1 to 100 rows"),
         (changed(persons=(("CEO", 35.0),)), "3 values each"),
-        (changed(persons=(("CEO", True, 90.0),)), "texts and numbers"),
+        (changed(persons=(("CEO", None, 90.0),)), "texts and numbers"),
         (changed(persons=(("CEO", 35.0, "rich"),)), "finite"),
         (changed(persons=(("CEO", float("nan"), 90.0),)), "finite"),
         (changed(persons=(("CEO", 35.0, 90.0),) * 2), "differ"),

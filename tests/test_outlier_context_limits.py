@@ -57,7 +57,7 @@ def changed(**parameters: Any) -> Callable[[], OutlierContext]:
         (changed(n_starts=51), "n_starts must be at most 3"),
         (changed(start=(("town", "Ottawa"),)), "group columns"),
         (changed(start=(("job", "CEO"), ("job", "CEO"))), "each once"),
-        (changed(start=(("job", True),)), "column and values of it"),
+        (changed(start=(("job", None),)), "column and values of it"),
         (changed(start=(("job",),)), "column and values of it"),
     ],
 )

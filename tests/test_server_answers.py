@@ -35,7 +35,7 @@ from tests.running_server import Browser, Running, running
 
 DOMAIN = Domain((Numeric("age", 0, 120), Numeric("weight", 0, 300)))
 N_ANSWERS = 2 * ON_A_PAGE + 3
-PROFILE = DetectorProfile(columns=("age", "weight"), epsilon=1)
+PROFILE = DetectorProfile(columns=("age", "weight"), epsilon=1, delta=0)
 GRID = GridKnn(columns=("age", "weight"), epsilon=1)
 SKETCH = DensitySketch(columns=("age", "weight"), epsilon=5)
 

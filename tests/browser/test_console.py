@@ -163,7 +163,7 @@ def test_from_an_owners_registration_to_an_analysts_answer(
 
 
 def test_records_are_scored_on_the_page_of_an_answer(server: Running, chromium: Browser) -> None:
-    query = DetectorProfile(columns=BREAST_CANCER.numeric_names, epsilon=1)
+    query = DetectorProfile(columns=BREAST_CANCER.numeric_names, epsilon=1, delta=0)
     server.curator.ask(query, "breast-cancer")
     visit = Visit.begin(chromium, server.url, server.token("analyst"))
     visit.go(answer_path("breast-cancer", query))

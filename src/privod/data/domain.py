@@ -187,7 +187,7 @@ def _column_of(entry: Any, titles: dict[str, Any]) -> Column:
     """One column of a declaration; its title, if it has one, goes to the others."""
     title = entry.get("title") if isinstance(entry, Mapping) else None
     column = column_from_json(
-        {key: value for key, value in entry.items() if key != "title"} if title else entry
+        entry if title is None else {key: value for key, value in entry.items() if key != "title"}
     )
     if title is not None:
         titles[column.name] = title

@@ -83,8 +83,8 @@ def lattice_points(
 ) -> None:
     """Records in scales from the centers, in a ball, on its lattice toward zero.
 
-    A record whose squares would sum to more than unit^2 is put into the middle: float arithmetic
-    does not come there, but what is proved does not rest on that.
+    A record whose squares are not known to sum to at most unit^2, as of one with a place that is
+    no number, counts as the zero vector: what is proved rests on this line alone.
     """
     n_axes = rows.shape[1]
     for row in range(rows.shape[0]):
@@ -95,12 +95,12 @@ def lattice_points(
             points[row, axis] = away
             length += away * away
         shrink = unit / max(np.sqrt(length), radius)
-        squares = np.int64(0)
+        squares = 0.0  # of whole numbers up to unit: exact, or no number where a place is none
         for axis in range(n_axes):
-            place = np.int64(points[row, axis] * shrink)
-            points[row, axis] = np.float64(place)
+            place = np.trunc(points[row, axis] * shrink)
+            points[row, axis] = place
             squares += place * place
-        if squares > np.int64(unit) * np.int64(unit):
+        if not (squares <= unit * unit):
             for axis in range(n_axes):
                 points[row, axis] = 0.0
 
