@@ -77,7 +77,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-ALL = ["grid.privod", "grid.json", "m.json", "m.privod", "c.json", "c.privod"]
+ALL = ["grid.privod", "grid.json", "c.json", "c.privod"]
 
 
 @pytest.mark.parametrize("grid", ALL)
@@ -173,7 +173,7 @@ def test_ids_and_reasons_are_written_and_a_record_is_read_in_few_lines(
         run(*asked[:-1] if why else asked, "--ids", "age")
 
 
-@pytest.mark.parametrize("grid", ["grid.privod", "m.privod"])
+@pytest.mark.parametrize("grid", ["grid.privod", "c.privod"])
 def test_records_far_outside_the_ranges_score_as_the_estimators_score_them(
     place: Path, tmp_path: Path, grid: str
 ) -> None:
@@ -205,7 +205,7 @@ def test_what_is_hidden_in_noise_is_said_beside_the_limit(place: Path, tmp_path:
     assert "the limit is a guess" in " ".join(RUNNER.invoke(app, asked).stdout.split())
 
 
-@pytest.mark.parametrize("grid", ["grid.privod", "m.json"])
+@pytest.mark.parametrize("grid", ["grid.privod", "c.json"])
 @pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
 def test_scored_records_are_drawn(
     place: Path, tmp_path: Path, grid: str, ending: str, start: bytes
