@@ -173,7 +173,7 @@ def test_ids_and_reasons_are_written_and_a_record_is_read_in_few_lines(
         run(*asked[:-1] if why else asked, "--ids", "age")
 
 
-@pytest.mark.parametrize("grid", ["grid.privod", "c.privod"])
+@pytest.mark.parametrize("grid", ["grid.privod"])
 def test_records_far_outside_the_ranges_score_as_the_estimators_score_them(
     place: Path, tmp_path: Path, grid: str
 ) -> None:
