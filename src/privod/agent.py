@@ -25,8 +25,6 @@ from privod.query.query import Query
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-__all__ = ["Agent", "Allowance", "agent_server"]
-
 INSTRUCTIONS = (
     "Questions about outliers in private data. Every answer is charged to a budget that never grows"
     " back, so: list the data sets and the questions, read the preview (how wrong the answer will"

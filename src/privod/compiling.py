@@ -25,8 +25,6 @@ from numba.core.caching import FunctionCache
 from privod.errors import Unavailable
 from privod.progress import report
 
-__all__ = ["COMPILING", "njit"]
-
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 CACHE_VARIABLE = "PRIVOD_CACHE"

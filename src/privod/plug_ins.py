@@ -15,8 +15,6 @@ from typing import Any
 
 from privod.errors import InvalidParameter
 
-__all__ = ["given_numbers", "name_and_numbers", "named_values", "new_name", "number_parameters"]
-
 LARGEST = sys.float_info.max
 LONGEST_TEXT = 100_000  # of what describes a value
 

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-__all__ = ["Listener", "listening", "overhearing", "report", "track"]
-
 Item = TypeVar("Item")
 
 Listener = Callable[[str, int, int | None], None]

@@ -22,8 +22,6 @@ from typing import Any
 
 from privod.errors import AlreadyExists, NotFound
 
-__all__ = ["GROUP", "Question", "described", "load", "question", "questions", "register"]
-
 GROUP = "privod.questions"
 """The entry point group by which other packages bring questions."""
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from privod.errors import InvalidParameter
 
-__all__ = ["LONGEST_NAME", "check_text", "check_texts", "did_you_mean", "is_plain_json", "is_text"]
-
 LONGEST_NAME = 200  # characters of a name or a title
 DEEPEST = 100  # levels of lists and objects; no question has more than three
 FORBIDDEN = frozenset({"Cc", "Cs"})  # control characters, surrogates

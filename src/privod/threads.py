@@ -16,8 +16,6 @@ from typing import TypeVar
 
 from privod.control_groups import group_limits
 
-__all__ = ["ahead", "available_threads", "in_threads", "thread_pool"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -22,8 +22,6 @@ from privod.mechanisms import Randomness, secure
 from privod.privacy import Loss, decimal_text
 from privod.progress import track
 
-__all__ = ["Finding", "Mechanism", "Pairs", "search"]
-
 FEWEST_RUNS = 200
 
 

@@ -17,8 +17,6 @@ from privod.privacy import AddRemove, CrowdAdjacency, Replace, Statement
 from privod.query.query import Query
 from privod.registry import Question, load, question
 
-__all__ = ["replay_audit", "replay_game"]
-
 DOMAINS = (
     Domain(
         (

@@ -26,18 +26,6 @@ from privod.privacy import Loss, decimal_text
 from privod.progress import track
 from privod.query.query import Query
 
-__all__ = [
-    "DOUBT",
-    "Game",
-    "Power",
-    "Reading",
-    "Verdict",
-    "caught_between",
-    "fineness",
-    "lower_bound",
-    "play",
-]
-
 DOUBT = 1e-6
 """How likely an honest question may be called a liar, per game."""
 

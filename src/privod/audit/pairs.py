@@ -24,8 +24,6 @@ from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Adjacency, CrowdAdjacency, Replace
 from privod.query.query import Query
 
-__all__ = ["HOSTILE", "Adjacent", "table_pairs", "variants"]
-
 SIZES = (0, 1, 2, 4, 8)  # records beside the one that differs; a few show as much as many
 STEPS = 8  # values tried within a range: its ends and seven between them
 MOST_NUMBERS = 20_000  # of a release that is replayed

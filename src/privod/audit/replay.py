@@ -23,8 +23,6 @@ from privod.privacy import Cost, decimal_text
 from privod.privacy.zcdp import delta_of_rho
 from privod.query.query import Query
 
-__all__ = ["Replayed", "holds", "replay", "replay_pairs", "replay_question"]
-
 
 @dataclass(frozen=True)
 class Replayed:

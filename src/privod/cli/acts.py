@@ -22,8 +22,6 @@ from privod.privacy import CrowdAdjacency
 from privod.wire.acts import shown
 from privod.wire.protocol import CuratorProtocol
 
-__all__ = ["commands"]
-
 Done = TypeVar("Done")
 
 TYPES = {"count": int, "flag": bool}

@@ -11,8 +11,6 @@ from privod.cli.app import AsJson, app
 from privod.cli.output import emit, table, words
 from privod.errors import InvalidParameter
 
-__all__ = ["advise"]
-
 MUCH_HIDDEN = 0.5  # of the records, from which on the curve is mostly a guess
 
 

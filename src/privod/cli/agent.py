@@ -8,8 +8,6 @@ import typer
 
 from privod.cli.app import LOCATION_VARIABLE, app, server_at
 
-__all__ = ["mcp"]
-
 
 @app.command()
 def mcp(

@@ -20,8 +20,6 @@ from privod.texts import check_text
 if TYPE_CHECKING:
     from privod.query.query import Query
 
-__all__ = ["ask", "guarantee", "jobs", "price", "questions"]
-
 Dataset = Annotated[str, typer.Argument(help="The data set.")]
 Question = Annotated[str, typer.Argument(help="The question's name: see 'privod questions'.")]
 Settings = Annotated[

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from privod.data.sources import CsvDialect
     from privod.wire.protocol import CuratorProtocol
 
-__all__ = ["AsJson", "At", "DatabaseUrl", "DecimalMark", "Directory", "Encoding", "Separator"]
-__all__ += ["Quoting", "Thousands", "app", "curator_at", "dialect_of", "main", "server_at"]
-
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"
 WITNESS_VARIABLE = "PRIVOD_WITNESS"

@@ -11,8 +11,6 @@ from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, Directory, app
 from privod.cli.output import emit, progress_bars, words
 
-__all__ = ["backup", "migrate", "restore"]
-
 
 @app.command()
 def backup(

@@ -12,8 +12,6 @@ from privod.cli.output import emit, progress_bars, table, words
 from privod.cli.owner import _read_json
 from privod.errors import InvalidParameter
 
-__all__ = ["contexts"]
-
 
 @app.command()
 def contexts(

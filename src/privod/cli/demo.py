@@ -12,8 +12,6 @@ import typer
 from privod.cli.app import AsJson, app
 from privod.cli.output import emit, progress_bars, words
 
-__all__ = ["audit", "demo"]
-
 BROKEN = 1  # exit code when a promise did not survive
 
 

@@ -11,8 +11,6 @@ from privod.cli.app import AsJson, app
 from privod.cli.output import emit, words
 from privod.errors import InvalidParameter
 
-__all__ = ["engine", "install"]
-
 engine = typer.Typer(help="Engines for secure computation.", no_args_is_help=True)
 app.add_typer(engine, name="engine")
 

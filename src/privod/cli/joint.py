@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from privod.joint.question import JointQuestion, JointResult
     from privod.privacy import Guarantee
 
-__all__ = ["aggregate", "approve_run", "flare_job", "party", "pki", "plan", "runs", "transcript"]
-
 WAIT_SECONDS = 1.0  # until a daemon looks again
 RECORD = Path("privod-contributions.json")
 

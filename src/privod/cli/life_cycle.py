@@ -10,8 +10,6 @@ from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, DatabaseUrl, Directory, app, curator_at
 from privod.cli.output import emit, table, words
 
-__all__ = ["accept_restored", "admitted", "clean_up", "requests"]
-
 DataSet = Annotated[str, typer.Argument(help="The data set.")]
 Reason = Annotated[str, typer.Option(help="Why; stands in the ledger.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Confirm what this gives up.")]

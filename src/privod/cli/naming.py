@@ -13,8 +13,6 @@ from typing import Any
 
 from privod.errors import InvalidParameter, PrivodError
 
-__all__ = ["in_shell"]
-
 NAMED = re.compile(r"`([a-z_]+)`")
 SETTINGS = "settings"  # the argument of commands that take the parameters of a question
 

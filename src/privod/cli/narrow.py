@@ -10,8 +10,6 @@ from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, words
 from privod.cli.owner import read_adjacency
 
-__all__ = ["protected"]
-
 
 @app.command()
 def protected(

@@ -13,8 +13,6 @@ from privod.errors import PrivodError
 from privod.progress import Listener, listening
 from privod.wire import encode, problem_of
 
-__all__ = ["complain", "emit", "progress_bars", "table", "words"]
-
 LINE_SECONDS = 10.0  # between two lines of progress, where nobody sees a bar
 
 

@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from privod.curator import BudgetState, Entry, Registered
     from privod.privacy import Adjacency
 
-__all__ = [
-    "budget",
-    "datasets",
-    "draft",
-    "history",
-    "read_adjacency",
-    "register",
-]
-__all__ += ["report", "verify"]
-
 FOR_OWNER = "For the owner alone, exact and not private:"
 
 

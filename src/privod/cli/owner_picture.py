@@ -13,8 +13,6 @@ from privod.cli.output import emit, progress_bars, words
 from privod.cli.owner import _read_json
 from privod.errors import InvalidParameter
 
-__all__ = ["owner_picture"]
-
 
 @app.command()
 def owner_picture(

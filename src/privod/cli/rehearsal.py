@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from privod.data import Domain
     from privod.query.query import Query
 
-__all__ = ["mock", "rehearse", "sample"]
-
 DomainFile = Annotated[Path, typer.Option(help="A JSON file that declares the public domain.")]
 Records = Annotated[int, typer.Option(min=1, max=10_000_000, help="How many rows to make up.")]
 

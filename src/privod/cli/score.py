@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from privod.data import Column
     from privod.query.scoring import NewRecords, Scored
 
-__all__ = ["score"]
-
 MOST_SHOWN = 10
 LONGEST = 20  # digits of a setting
 MOST_VALUES = 6  # of a record that are shown

@@ -22,8 +22,6 @@ from privod.cli.app import (
 from privod.cli.output import emit, table, words
 from privod.errors import InvalidParameter, Unavailable
 
-__all__ = ["add_token", "list_tokens", "revoke_token", "serve", "token"]
-
 token = typer.Typer(help="Hand out, list and revoke the tokens of a server.", no_args_is_help=True)
 app.add_typer(token, name="token")
 

@@ -31,8 +31,6 @@ from privod.ledger.prices import Price, price_of
 from privod.ledger.store import DataSet, short_text
 from privod.query.query import Query, Release
 
-__all__ = ["Asker", "Asking"]
-
 RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
 LEFT = "The charge of an earlier request stands, and its answer is begun again once they are there."
 

@@ -56,8 +56,6 @@ from privod.ledger.witness import Witnesses
 from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts
 from privod.query.query import Query, Release, canonical_json
 
-__all__ = ["Curator"]
-
 Done = TypeVar("Done")
 
 

@@ -15,8 +15,6 @@ from privod.ledger.store import release_entry, short_text
 from privod.ledger.witness import Head, Witnesses
 from privod.query.query import canonical_json
 
-__all__ = ["Custody"]
-
 BACKUP = (
     "The ledger in {0!r} is a backup: what was asked after it was made is not in it, and would be"
     " sold again. Put it back (`privod restore`), charge there what it lacks (`privod charge`) and"

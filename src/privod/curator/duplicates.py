@@ -24,8 +24,6 @@ from privod.data.kernels.keyed import keyed_hashes
 from privod.engines.stored import MANIFEST, SALT, StoredRows, manifest_seal, partition_path
 from privod.errors import InvalidData
 
-__all__ = ["same_rows"]
-
 KEYS = 4  # words of two keys: sums of other rows are the same less than once in 2^64 times
 
 

@@ -18,8 +18,6 @@ from privod.ledger.database import Connection, Database
 from privod.ledger.store import question_key
 from privod.query.query import canonical_json
 
-__all__ = ["MOST_LISTED", "JobRecord", "JobRecords", "Room"]
-
 KEPT_DAYS = 30  # after it ended
 MOST_LISTED = 1000
 _RECORD = "SELECT id, server, asker, asked_by, dataset, query, request, time, outcome FROM jobs"

@@ -16,8 +16,6 @@ from privod.ledger.schema import TABLES
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
 from privod.ledger.verification import Verification
 
-__all__ = ["backup", "migrate", "restore"]
-
 
 def backup(curator: Curator, destination: str | Path) -> Verification:
     """Copy the ledger and the rows of a running curator to a new directory, and verify the copy.

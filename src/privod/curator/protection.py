@@ -32,8 +32,6 @@ from privod.privacy import (
 from privod.query.likeness import Likeness
 from privod.questions.outlier_context.persons import persons_in
 
-__all__ = ["FOR_OWNER", "Protection", "check_narrow", "try_report", "who_is_protected"]
-
 FOR_OWNER = (
     "NOT PRIVATE, for the owner alone. If you decide by these figures whether to open an allowance,"
     " that decision tells something about the rows."

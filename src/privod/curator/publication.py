@@ -20,8 +20,6 @@ from privod.ledger.witness import Head
 from privod.query.catalog import release_from_json
 from privod.query.query import Query, Release, canonical_json
 
-__all__ = ["NOT_STORED", "GivenUp", "Interrupted", "Look", "found", "publish"]
-
 Look = Callable[[Query[Any], KeptRows, bytes | None], Release[Any]]
 """Looks at rows and answers, from a key where there is one; a server does it in a worker."""
 

@@ -22,8 +22,6 @@ from privod.query.catalog import QUERIES
 from privod.query.query import Query, canonical_json
 from privod.texts import check_texts, is_plain_json
 
-__all__ = ["Question", "adapted"]
-
 FREE = Cost(Loss(0), Zcdp(Fraction(0)))  # what was paid for already
 
 

@@ -9,8 +9,6 @@ from privod.ledger import store
 from privod.ledger.acts import check_possible
 from privod.ledger.database import Connection
 
-__all__ = ["check_registration"]
-
 
 def check_registration(
     connection: Connection, name: str, domain: Domain, continues: str | None

@@ -11,8 +11,6 @@ from privod.ledger.store import DataSet
 from privod.query.html import release_html
 from privod.query.query import Release
 
-__all__ = ["NO_ANSWER", "Answer", "Registered", "StoredRelease"]
-
 NO_ANSWER = (
     "The question was charged and no answer came. The charge stands, whatever the reason;"
     " asking again, under a new request id, is a new charge."

@@ -30,8 +30,6 @@ from privod.ledger.private_files import close_to_others, private_directory, sync
 from privod.mechanisms.randomness import Randomness, keyed, secure, shared
 from privod.query.query import Query, canonical_json
 
-__all__ = ["KeptRows", "RowStore"]
-
 REPORT = "report.json"
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
 WRITING = "writing"  # locked while a folder is being written, and gone when it is whole

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from privod.ledger.database import Connection, Database
 
-__all__ = ["Note", "ServerNotes"]
-
 SECRET = "secret"  # noqa: S105 - the kind of a note, not one
 
 

@@ -11,8 +11,6 @@ from privod.data import Table
 from privod.engines.size import SizeClass
 from privod.errors import InvalidData, Unavailable
 
-__all__ = ["Tables"]
-
 MOST_HELD = 2
 
 

@@ -16,9 +16,6 @@ from privod.ledger.chain import Charge, charges_of
 from privod.ledger.database import Connection
 from privod.mechanisms.randomness import KEY_BYTES
 
-__all__ = ["MOST_RUNS", "Begun", "begin", "begin_again", "erase", "erase_all", "erase_charged"]
-__all__ += ["erase_key", "is_unfinished", "stands", "waiting_for"]
-
 MOST_RUNS = 4  # the first one and three more
 
 

@@ -14,8 +14,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Binning", "Codes", "Edges", "Equal", "GapCodes", "Octaves", "Ranks", "WithGaps"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NOWHERE = -1

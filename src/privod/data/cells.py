@@ -23,9 +23,6 @@ from privod.data.kernels.cells import write_names, write_numbers
 from privod.data.kernels.dates import IN_UTC, NO_DATE, read_dates
 from privod.errors import InvalidData
 
-__all__ = ["MISSING", "UNDECLARED", "as_arrow", "bytes_of", "codes_of", "names_of", "numbers_of"]
-__all__ += ["texts_of", "values_of"]
-
 POINT = ord(".")
 NONE = -1
 MISSING, UNDECLARED = -1, -2  # codes of cells that hold nothing, or nothing that was declared

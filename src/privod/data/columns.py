@@ -20,9 +20,6 @@ from privod.data.fineness import rounded
 from privod.errors import InvalidParameter
 from privod.texts import check_text
 
-__all__ = ["OTHER", "Boolean", "Categorical", "Category", "Column", "Date", "Numeric", "Ordinal"]
-__all__ += ["check_name", "column_from_json"]
-
 Category = str | int
 OTHER = "(other)"  # the cell of what was not declared, where a category is open
 ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")

@@ -20,8 +20,6 @@ from privod.data.columns import Categorical, Column, Ordinal
 from privod.data.domain import Domain
 from privod.errors import InvalidParameter
 
-__all__ = ["NO_CONDITIONS", "Conditions"]
-
 FORM = (
     "Write {'country': ['DE', 'FR'], 'amount': {'from': 10000}}, or 'amount >= 10000' in the shell."
 )

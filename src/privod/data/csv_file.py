@@ -49,9 +49,6 @@ from privod.data.kernels.lines import (
 )
 from privod.errors import InvalidData, InvalidParameter
 
-__all__ = ["ENCODINGS", "CsvBytes", "CsvDialect", "CsvSource", "LineTally"]
-__all__ += ["csv_batches", "csv_header", "other_reading"]
-
 LONGEST_LINE = 1 << 20  # bytes in UTF-8; a line beyond is dropped before it fills the memory
 READ_AT_ONCE = 1 << 22  # bytes
 NEVER_CLOSED = 4  # why a file is not well-formed, found at its end

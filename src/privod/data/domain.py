@@ -15,8 +15,6 @@ from privod.data.columns import Categorical, Column, Numeric, Ordinal, column_fr
 from privod.errors import InvalidParameter, NotFound
 from privod.texts import LONGEST_NAME, check_text, did_you_mean
 
-__all__ = ["Domain"]
-
 MOST_COLUMNS = 100_000
 
 

@@ -20,8 +20,6 @@ from privod.data.sources import parquet_files, told_of_file
 from privod.data.sql import SqlQuery, sql_schema
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation
 
-__all__ = ["UNKNOWN", "draft_of"]
-
 UNKNOWN = "unknown"
 KNOWN = "known without looking at the data"
 NOTES = {

@@ -19,20 +19,6 @@ from privod.data.domain import Domain
 from privod.data.table import Table
 from privod.errors import InvalidParameter, NotFound, Unavailable
 
-__all__ = [
-    "BREAST_CANCER",
-    "HOSPITAL",
-    "breast_cancer",
-    "data_folder",
-    "data_frame",
-    "gaussian_mixture",
-    "hospital",
-    "hospital_outliers",
-    "okada_synthetic_1",
-    "okada_synthetic_2",
-    "two_gaussians",
-]
-
 FOLDER_VARIABLE = "PRIVOD_DATA"
 
 BREAST_CANCER = Domain(

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FINEST", "UNTOUCHED", "round_in_place", "rounded"]
-
 FINEST = 2.0**-500
 UNTOUCHED = 2.0**-448  # from here on every float64 is a multiple of 2^-500
 

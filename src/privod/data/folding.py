@@ -18,21 +18,6 @@ from numpy.typing import NDArray
 from privod.data.binning import Binning, Codes
 from privod.threads import available_threads, in_threads
 
-__all__ = [
-    "Block",
-    "CellCounts",
-    "Fold",
-    "RowSums",
-    "SomeRows",
-    "Sweep",
-    "folded",
-    "folded_in_threads",
-    "mixed",
-    "one_block",
-    "side_by_side",
-    "swept",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 State = TypeVar("State")

@@ -26,8 +26,6 @@ from privod.data.domain import Domain
 from privod.data.kernels.ranges import mark
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation
 
-__all__ = ["ColumnReport", "Intake", "IntakeReport", "LossyIntake", "Portion", "absent_columns"]
-
 # With more than half of the records gone, a data set speaks of a minority of those it is named
 # after, and no noise tells. Wrong declarations (f for F, a point for a comma) lose about all of a
 # column, or the half of it that one of two values makes up; gaps in ordinary data lose less.

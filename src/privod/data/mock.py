@@ -14,8 +14,6 @@ from privod.data.columns import Date, Numeric, Ordinal
 from privod.data.domain import Domain
 from privod.data.table import Table
 
-__all__ = ["mock_rows", "mock_table"]
-
 SPREAD = 1 / 12  # of a range is the deviation of the usual values
 SCATTERED = 0.01  # of the values lie anywhere in their range
 

@@ -20,8 +20,6 @@ from privod.data.cells import bytes_of
 from privod.data.kernels.keyed import keyed_hashes
 from privod.data.kernels.persons import EMPTY, mark_first, number_names
 
-__all__ = ["first_rows", "hashed", "new_key", "numbered"]
-
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 

@@ -23,8 +23,6 @@ from privod.data.cells import as_arrow
 from privod.data.domain import Domain
 from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
 
-__all__ = ["SqlQuery", "sql_portions", "sql_schema"]
-
 DUCKDB_MEMORY = "1GB"  # beyond it DuckDB sorts on disk, in a private folder
 QUERY_FAILED = (
     "The query cannot be run. Run it in the database's own shell to see why: what a database says"

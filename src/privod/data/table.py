@@ -35,8 +35,6 @@ from privod.data.intake import Intake, Portion, absent_columns
 from privod.data.persons import first_rows, numbered
 from privod.data.views import COMPLETE, Records, SeenRows, View
 
-__all__ = ["Rows", "RowsInMemory", "Table"]
-
 Ints = NDArray[np.int64]
 State = TypeVar("State")
 

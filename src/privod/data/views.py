@@ -26,8 +26,6 @@ from privod.data.kernels.ranges import settle
 if TYPE_CHECKING:
     from privod.data.table import Rows
 
-__all__ = ["COMPLETE", "SeenRows", "View"]
-
 COMPLETE = "\0complete"  # a code of every stored record; no column is called so
 Floats = NDArray[np.float64]
 State = TypeVar("State")

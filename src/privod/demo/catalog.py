@@ -24,8 +24,6 @@ from privod.progress import track
 from privod.query.catalog import QUERIES
 from privod.query.query import Query
 
-__all__ = ["DIFFER", "Demo", "Step", "ask_all", "run"]
-
 DATASET = "hospital-stays"
 DIFFER = (
     "Each answer has noise of its own, so two that count the same records differ: their margins say"

@@ -33,8 +33,6 @@ from privod.questions.graded_count.query import GradedCount
 from privod.questions.outlier_context.query import OutlierContext
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
 
-__all__ = ["Chapter", "Race", "Story", "race", "tell"]
-
 DATASET = "stays"
 NUMBERS = HOSPITAL.numeric_names
 N_NEW, N_SHOWN = 5_000, 5

@@ -29,8 +29,6 @@ from privod.data.folding import Fold, Sweep
 from privod.engines.stored import StoredRows
 from privod.errors import InvalidParameter, Unavailable
 
-__all__ = ["DaskCluster"]
-
 State = TypeVar("State")
 
 TASKS_PER_THREAD = 2  # few, so that counts are added up there and not sent

@@ -15,8 +15,6 @@ from typing import Any
 
 from privod.errors import InvalidData
 
-__all__ = ["SealedReader", "SealedWriter", "sealed_again", "seals_beside"]
-
 PIECE = 1 << 16
 SEAL_BYTES = 32
 CHANGED = "The rows on disk are not those that were registered."

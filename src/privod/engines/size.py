@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from privod.errors import InvalidParameter
 
-__all__ = ["IN_MEMORY", "MOST_RECORDS", "MOST_VALUES", "UNLESS_DECLARED", "SizeClass"]
-
 UNLESS_DECLARED = 100_000
 """The most records of a data set whose owner declares nothing else."""
 

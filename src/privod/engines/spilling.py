@@ -17,8 +17,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SpilledParts"]
-
 Floats = NDArray[np.float64]
 
 MOST_WAITING = 1 << 22  # values of all parts that wait to be written: 32 MB

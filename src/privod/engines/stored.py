@@ -26,16 +26,6 @@ from privod.errors import InvalidData
 from privod.progress import track
 from privod.threads import available_threads, thread_pool
 
-__all__ = [
-    "MANIFEST",
-    "SALT",
-    "Engine",
-    "Manifest",
-    "StoredRows",
-    "manifest_seal",
-    "partition_path",
-]
-
 MANIFEST, SALT = "manifest.json", "salt"
 AT_ONCE = 1 << 16  # rows in a block
 Floats = NDArray[np.float64]

@@ -33,8 +33,6 @@ from privod.errors import InvalidData
 from privod.progress import report, track
 from privod.threads import ahead, thread_pool
 
-__all__ = ["write_rows"]
-
 BATCH = 1 << 16  # rows that are capped and split at a time
 ROW_GROUP = 1 << 17
 PERSON = "\0person"  # no column is called so

@@ -15,8 +15,6 @@ from privod.data.columns import column_from_json
 from privod.errors import InvalidParameter
 from privod.questions.detector_profile.ranges import UNIVERSE
 
-__all__ = ["coded", "declared_columns", "frame_names", "open_columns", "width_of"]
-
 DATES = "1900-01-01", "2100-01-01"  # where dates are looked for whose range nobody declared
 NUMBERS = ("int", "uint", "float", "double", "decimal")
 

@@ -37,8 +37,6 @@ from privod.query.scorer import Scorable, Scorer
 from privod.query.scores import filled
 from privod.questions.private_bounds.query import PrivateBounds
 
-__all__ = ["EXACT", "ReleaseDetector", "column_names_of", "numbered_names", "table_of"]
-
 Floats = NDArray[np.float64]
 
 UNIVERSE = 2.0**64

@@ -16,8 +16,6 @@ from privod.query.query import Release
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid, walk_depth
 
-__all__ = ["GridKnnDetector"]
-
 
 class GridKnnDetector(ReleaseDetector[NoisyGrid]):
     """Flags records that are far from their neighbors, by a noisy grid of the reference.

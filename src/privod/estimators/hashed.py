@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit
 
-__all__ = ["HashedDetector"]
-
 SAMPLED = 2000  # rows that a radius is taken from, where none is given
 FLAGGED = 0.01  # of the rows, by that radius
 

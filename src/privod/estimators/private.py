@@ -34,8 +34,6 @@ from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.detector_profile.ranges import unknown
 from privod.questions.detector_profile.release import NoisyProfile
 
-__all__ = ["PrivateDetector", "UnreliableFit"]
-
 Floats = NDArray[np.float64]
 
 

@@ -31,8 +31,6 @@ try:
 except ImportError:
     raise Unavailable("This face is for PyOD, which is not installed. Install pyod.") from None
 
-__all__ = ["PrivateKNN", "PrivateOD"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

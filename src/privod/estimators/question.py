@@ -21,8 +21,6 @@ from privod.query.query import Query, Release
 from privod.query.scorer import Scorable
 from privod.registry import question
 
-__all__ = ["QuestionDetector"]
-
 
 class QuestionDetector(ReleaseDetector[Any]):
     """Flags records by the release of a question, ours or another package's.

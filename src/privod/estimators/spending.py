@@ -26,9 +26,6 @@ from privod.errors import InvalidParameter, NoPromise
 from privod.ledger.acts import ChargeAhead
 from privod.privacy import Guarantee, Loss, Replace
 
-__all__ = ["PrivacyWarning", "Spending", "charge", "charged_to", "search_loss"]
-__all__ += ["spending", "spent"]
-
 SEARCHES = "sklearn.model_selection"
 ENSEMBLES = ("sklearn.ensemble", "sklearn.feature_selection", "pyod.models", "combo.models")
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import crowd_limit
 
-__all__ = ["compared", "outliers_alone"]
-
 Rows = NDArray[np.int64]
 
 

@@ -18,8 +18,6 @@ from privod.joint.locked_file import LockedFile
 from privod.joint.question import JointQuestion
 from privod.joint.roster import Roster
 
-__all__ = ["Approvals", "subject_of"]
-
 
 def subject_of(question: JointQuestion, domain: Domain, roster: Roster) -> str:
     """Return what an approval is about: these parameters and ranges with exactly these parties."""

@@ -24,8 +24,6 @@ from privod.joint.held import HeldRecords
 from privod.joint.locked_file import LockedFile
 from privod.privacy import Guarantee, Loss, adjacency_from_json, decimal_text
 
-__all__ = ["Contributions", "Run", "SentRecords"]
-
 SALT_BYTES = 32
 REFUSED = "its ledger of runs refuses to send its records together with these parties."
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter
 
-__all__ = ["private_file", "write_outliers"]
-
 
 @contextmanager
 def private_file(path: Path) -> Iterator[TextIOWrapper]:

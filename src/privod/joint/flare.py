@@ -36,8 +36,6 @@ try:
 except ImportError:
     raise Unavailable("Runs as FLARE jobs need nvflare. Install privod[flare].") from None
 
-__all__ = ["FlareChannel", "JointController", "JointExecutor", "write_job"]
-
 TASK = "privod"
 HELLO, TRADE, MOVED, LEAVE = "hello", "trade", "moved", "leave"
 SITES_VARIABLE = "PRIVOD_FLARE_SITES"  # a folder of site files; the workspace's own if unset

@@ -19,8 +19,6 @@ import numpy as np
 
 from privod.data import Table
 
-__all__ = ["HeldRecords", "mark_of_file"]
-
 
 @dataclass(frozen=True, eq=False)
 class HeldRecords:

@@ -11,8 +11,6 @@ from privod.joint.session import Session
 from privod.joint.sharing import NONCE_BYTES, open_sealed, seal
 from privod.joint.transport.channel import Channel, Meeting
 
-__all__ = ["SEALED", "exchange", "pass_on"]
-
 SEALED = NONCE_BYTES + 16  # bytes that sealing adds to a letter
 ADDRESS_BYTES = 400  # that a name and a length take in the list before the letters, at most
 LENGTH_BYTES = 8

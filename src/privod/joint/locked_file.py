@@ -13,8 +13,6 @@ from typing import Any
 
 from privod.errors import ProtocolAborted
 
-__all__ = ["LockedFile"]
-
 
 class LockedFile:
     """What a site must remember between runs, in a file of its own or in memory.

@@ -19,8 +19,6 @@ from privod.joint.session import Session
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["OutlierResult", "outlier_result"]
-
 MOST_LISTED = 20  # rows in a sentence; files and JSON have all
 
 

@@ -10,8 +10,6 @@ from privod.data import Domain
 from privod.errors import InvalidParameter
 from privod.privacy import Guarantee
 
-__all__ = ["check_one_record_each", "promise_at_party"]
-
 
 def check_one_record_each(domain: Domain) -> None:
     """Raise where a person may have several records: the promise of a run is for one."""

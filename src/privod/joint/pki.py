@@ -21,8 +21,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from privod.errors import AlreadyExists
 from privod.joint.roster import Identity, Member, Roster
 
-__all__ = ["make_identities", "write_pki"]
-
 DAYS = 90  # a test PKI should not live long
 
 

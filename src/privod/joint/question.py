@@ -31,8 +31,6 @@ from privod.query.query import canonical_json
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["JointQuestion", "JointResult", "Seat", "joint_question"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Seat:

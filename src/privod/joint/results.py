@@ -27,14 +27,6 @@ from privod.joint.roster import Identity, Roster
 from privod.joint.run import Aggregation
 from privod.query.query import canonical_json
 
-__all__ = [
-    "check_one_run",
-    "check_transcript",
-    "read_ids",
-    "transcript",
-    "write_transcript",
-]
-
 STATEMENT = "privod joint run 1"
 AGGREGATOR_STATEMENT = "privod joint aggregation 1"
 SHARED = ("run", "question", "n_records", "opened")  # everybody in a run says the same, if any

@@ -15,8 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 
-__all__ = ["PASSPHRASE_VARIABLE", "Identity", "Member", "Roster"]
-
 PASSPHRASE_VARIABLE = "PRIVOD_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 RSA_PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)
 KINDS = "a kind that is not supported. Use an elliptic curve, RSA or Ed25519"

@@ -16,8 +16,6 @@ from privod.joint.transport.memory import meet
 from privod.joint.transport.traffic import Traffic
 from privod.mechanisms.randomness import Randomness, secure
 
-__all__ = ["Aggregation", "Rehearsal", "aggregate", "rehearse", "spared"]
-
 
 @dataclass(frozen=True, eq=False)
 class Aggregation:

@@ -21,8 +21,6 @@ from privod.joint.roster import Identity, Roster
 from privod.joint.sharing import derive, pair_key
 from privod.joint.transport.channel import Channel, Meeting
 
-__all__ = ["PROTOCOL_VERSION", "Session", "agree", "host_agreement"]
-
 PROTOCOL_VERSION = 6
 LARGEST_HELLO = 1 << 16  # bytes, of one party
 

@@ -13,17 +13,6 @@ from numpy.typing import NDArray
 
 from privod.errors import ProtocolAborted
 
-__all__ = [
-    "derive",
-    "open_sealed",
-    "pair_key",
-    "seal",
-    "shares_of",
-    "stream",
-    "stretched",
-    "words_of",
-]
-
 KEY_BYTES = 32
 NONCE_BYTES = 12
 WORD = np.dtype("<u8")

@@ -20,8 +20,6 @@ from privod.joint.roster import Identity, Roster
 from privod.joint.run import Aggregation
 from privod.joint.transport.channel import Channel, attend
 
-__all__ = ["Site", "keep_transcript"]
-
 RUN_LETTERS = 16  # of a run's name, in the names of its files
 
 

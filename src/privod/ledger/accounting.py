@@ -16,8 +16,6 @@ from functools import lru_cache
 from privod.privacy import Loss
 from privod.privacy.zcdp import epsilon_of_rho
 
-__all__ = ["Total", "tightest"]
-
 USUAL_DELTA = Fraction(1, 10**9)  # shown at, when the budget has no delta of its own
 MOST_DISTINCT = 32  # distinct losses that are still composed one by one, in about a second
 MOST_EPSILON = 50  # a sum beyond this says little, tight or not, and takes long to compose

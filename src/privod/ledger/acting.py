@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["acting", "token_id", "who_acts"]
-
 ID_LENGTH = 16
 
 _WHO: ContextVar[tuple[str, str | None]] = ContextVar("who acts", default=("owner", None))

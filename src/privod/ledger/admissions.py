@@ -22,16 +22,6 @@ from privod.privacy import Adjacency, AdmittedContexts, SameContexts
 from privod.query.catalog import known_kind, query_from_json
 from privod.query.query import Query, canonical_json
 
-__all__ = [
-    "ExactCounts",
-    "admitted",
-    "admitted_by",
-    "check_admitted",
-    "check_exact_counts",
-    "exact_counts_of",
-    "is_admitted",
-]
-
 
 def admitted_by(entries: Sequence[Entry]) -> list[SameContexts]:
     """Whom these entries admitted, in order."""

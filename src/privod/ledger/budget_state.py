@@ -18,8 +18,6 @@ from privod.privacy import Adjacency, Cost, Loss, Spent, ZcdpBudget
 from privod.query.frames import as_frame
 from privod.query.html import paragraphs, parts_figure
 
-__all__ = ["Accounting", "BudgetState", "accounting_named"]
-
 Accounting = Literal["sums", "zcdp"]
 
 

@@ -24,34 +24,6 @@ from privod.privacy import Adjacency, Cost, Loss, Zcdp, adjacency_from_json, dec
 from privod.query.query import canonical_json
 from privod.texts import check_texts, is_plain_json
 
-__all__ = [
-    "FIELDS",
-    "LATER_FIELDS",
-    "Charge",
-    "Due",
-    "Entry",
-    "accounting_details",
-    "allowed_to",
-    "append",
-    "budgets_of",
-    "carried",
-    "charge",
-    "charges_of",
-    "check_left",
-    "check_token",
-    "digest",
-    "enter_budget",
-    "enter_charges",
-    "entry_hash",
-    "left_to",
-    "limits_of",
-    "losses_of",
-    "now",
-    "read_entries",
-    "read_head",
-    "read_rows",
-]
-
 FIELDS = (
     "number",
     "time",

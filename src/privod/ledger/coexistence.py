@@ -11,8 +11,6 @@ from privod.errors import NoPromise
 from privod.ledger.budget_state import BudgetState
 from privod.privacy import AddRemove, Adjacency, Replace, SameContexts
 
-__all__ = ["check_beside", "check_not_ended", "ends_with"]
-
 
 def check_not_ended(of: str, budgets: Sequence[BudgetState]) -> None:
     """Refuse every budget once a main one was closed: what it promised covers what comes later."""

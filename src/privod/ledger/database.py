@@ -21,8 +21,6 @@ from typing import Any, Protocol
 
 from privod.errors import PrivodError, Unavailable
 
-__all__ = ["PATIENCE", "Connection", "Database", "lock_number"]
-
 PATIENCE = 60  # seconds to wait for other writers, each of which takes milliseconds
 
 

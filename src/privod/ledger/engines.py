@@ -10,8 +10,6 @@ from privod.ledger.database import Database
 from privod.ledger.private_files import close_to_others, private_file
 from privod.ledger.witness import Witness, Witnesses
 
-__all__ = ["holds_ledger", "open_database", "witnesses_of"]
-
 TOKEN_VARIABLE = "PRIVOD_WITNESS_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 
 

@@ -8,8 +8,6 @@ from privod.data import Domain
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Adjacency, Statement
 
-__all__ = ["check_unit", "is_beyond_add_remove"]
-
 
 def is_beyond_add_remove(statements: Sequence[Statement]) -> bool:
     """Whether nothing is proved under add-remove: another budget must pay, if one can be opened."""

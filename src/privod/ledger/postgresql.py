@@ -16,8 +16,6 @@ except ImportError:
         "A ledger in PostgreSQL needs psycopg. Run: pip install 'privod[postgres]'"
     ) from None
 
-__all__ = ["PostgreSQL"]
-
 WRITERS = lock_number("privod: one writer at a time")
 SCHEMES = ("postgresql://", "postgres://")
 

@@ -40,26 +40,6 @@ from privod.query.frames import as_frame
 from privod.query.html import paragraphs, parts_figure
 from privod.query.query import Query
 
-__all__ = [
-    "BEGUN",
-    "ELSEWHERE",
-    "Price",
-    "PricedCharge",
-    "begun_with",
-    "charges_due",
-    "check_meaning",
-    "cost_towards",
-    "costs_before",
-    "dues_of",
-    "fitting",
-    "gives_up",
-    "is_narrow",
-    "is_paid_for",
-    "price_of",
-    "shares_charge",
-    "statements_of",
-]
-
 ELSEWHERE = "elsewhere"
 """Stands in the place of a question's name where an owner charges what was revealed elsewhere."""
 

@@ -10,8 +10,6 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["close_to_others", "private_directory", "private_file", "sync_file"]
-
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _mutex = threading.Lock()

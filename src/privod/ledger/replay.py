@@ -15,16 +15,6 @@ from privod.ledger.store import DataSet, question_key
 from privod.privacy import Cost, Loss, SameContexts
 from privod.query.query import canonical_json
 
-__all__ = [
-    "Replay",
-    "as_of",
-    "begun_late",
-    "conversion_delta",
-    "cost_of",
-    "never_entered",
-    "replayed",
-]
-
 
 @dataclass
 class Replay:

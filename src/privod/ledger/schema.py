@@ -8,8 +8,6 @@ from __future__ import annotations
 from privod.errors import Unavailable
 from privod.ledger.database import Database
 
-__all__ = ["STEPS", "TABLES", "bring_up_to_date", "check_version"]
-
 TABLES = ("head", "datasets", "entries", "budgets", "releases", "tokens", "token_limits", "jobs")
 """Every table that has content of its own, in an order in which they can be filled."""
 

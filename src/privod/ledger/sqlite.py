@@ -24,8 +24,6 @@ from privod.errors import LedgerDamaged, PrivodError, Unavailable
 from privod.ledger.database import PATIENCE, Database, Driver
 from privod.ledger.private_files import sync_file
 
-__all__ = ["LEDGER_FILE", "SQLite"]
-
 LEDGER_FILE = "ledger.sqlite3"
 FIRST_WAIT = 0.01  # seconds; grows until PATIENCE is used up
 

@@ -16,24 +16,6 @@ from privod.query.catalog import release_from_json
 from privod.query.query import Query, Release, canonical_json
 from privod.texts import LONGEST_NAME
 
-__all__ = [
-    "DataSet",
-    "enter_dataset",
-    "enter_release",
-    "find_dataset",
-    "find_release",
-    "is_retired",
-    "question_key",
-    "read_datasets",
-    "read_releases",
-    "refuse_seeded",
-    "registration_digest",
-    "release_entry",
-    "short_text",
-    "versions_of",
-    "where_rows_are",
-]
-
 RELEASES = (
     "SELECT r.entry, r.release, e.digest FROM releases r LEFT JOIN entries e ON e.number = r.entry"
 )

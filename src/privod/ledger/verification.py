@@ -52,8 +52,6 @@ from privod.progress import track
 from privod.query.catalog import known_kind
 from privod.query.query import canonical_json
 
-__all__ = ["Verification", "verify"]
-
 
 @dataclass(frozen=True)
 class Verification:

@@ -23,8 +23,6 @@ from privod.ledger.chain import read_head
 from privod.ledger.database import Connection
 from privod.ledger.private_files import private_directory, private_file, sync_file
 
-__all__ = ["Head", "Remembered", "Remembers", "Witness", "Witnesses", "kept_for"]
-
 SLOT = 512  # bytes, what a disk writes as a whole: a torn write leaves the other slots as they were
 SLOTS = 8  # as many may be on their way to the disk at once; in all one page of the file system
 MAGIC = "privod-witness-1"

@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 from privod.errors import InvalidParameter, LedgerDamaged, Unavailable
 from privod.ledger.witness import Head
 
-__all__ = ["WitnessElsewhere"]
-
 PATIENCE = 30.0  # seconds for one request; an answer waits for it
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LONGEST_ANSWER = 10_000

@@ -21,8 +21,6 @@ from privod.mechanisms.law import Law, Lost, Unlike
 from privod.mechanisms.randomness import Randomness
 from privod.privacy.certified import log_below
 
-__all__ = ["EditCoin", "bernoulli", "bernoulli_exp", "damped_logistic", "logistic"]
-
 
 def bernoulli(probability: Fraction, randomness: Randomness) -> bool:
     """Return True with exactly the given rational probability."""

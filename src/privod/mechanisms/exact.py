@@ -14,8 +14,6 @@ from functools import lru_cache
 
 from privod.mechanisms.randomness import Randomness
 
-__all__ = ["Enclosure", "Real", "Uniform", "exp_minus", "powers", "rational"]
-
 REVEALED_AT_ONCE = 8  # a byte decides 255 of 256 comparisons
 GUARD = 16  # bits by which a number is known better than the one it is compared with
 

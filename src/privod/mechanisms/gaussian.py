@@ -30,8 +30,6 @@ from privod.mechanisms.noise import BLOCK, LARGEST_COUNT, Geometric, Shape, chec
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, exact, positive
 
-__all__ = ["DiscreteGaussian"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -18,8 +18,6 @@ from privod.mechanisms.exact import Enclosure, exp_minus, rational
 from privod.privacy.loss import rounded_up
 from privod.privacy.zcdp import delta_of_rho
 
-__all__ = ["delta", "epsilon", "least_sigma2", "normal_tail"]
-
 SUMMED_SIGMA2 = 4096  # up to here a unit shift is summed; past it the bound is as good
 ROUNDED = Fraction(3, 2)  # of the variance, given up for rounding to integers
 LATTICE = Fraction(3, 10**13)  # above 2 (e^(-2 pi^2 3/2) + e^(-8 pi^2 3/2) + ...), 2.8e-13

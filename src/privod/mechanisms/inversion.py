@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from privod.mechanisms.exact import Enclosure, Real, Uniform
 from privod.mechanisms.randomness import Randomness
 
-__all__ = ["InversionTable", "Thresholds"]
-
 Thresholds = Callable[[int], list[Enclosure]]
 """The thresholds of a law, T_1 <= ... <= T_K, each known to the precision asked for."""
 

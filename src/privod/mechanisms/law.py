@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from privod.mechanisms.randomness import Randomness
 
-__all__ = ["Even", "Law", "Lost", "Unlike", "changes_of"]
-
 
 class Unlike(Exception):
     """Two draws whose outcomes tell their tables apart with certainty."""

@@ -22,8 +22,6 @@ from privod.mechanisms.noise import DiscreteLaplace
 from privod.mechanisms.shared import SharedGaussian
 from privod.privacy import exact
 
-__all__ = ["MergedNoise"]
-
 Floats = NDArray[np.float64]
 Parts = tuple[tuple[Fraction, int], ...]
 

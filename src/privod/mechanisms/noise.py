@@ -27,8 +27,6 @@ from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, positive
 from privod.privacy.loss import as_exact
 
-__all__ = ["DiscreteLaplace", "Geometric"]
-
 Shape = int | tuple[int, ...]
 
 SMALLEST_SCALE = Fraction(1, 10**9)  # noise of loss 10^9: anything smaller is a slip

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from privod.errors import InvalidParameter
 from privod.mechanisms.law import Law
 
-__all__ = ["KEY_BYTES", "Randomness", "keyed", "secure", "seeded", "shared"]
-
 SEED_DOMAIN = b"privod seeded randomness 1"  # the stream of a seed never changes its meaning
 KEY_DOMAIN = b"privod keyed randomness 1"
 SHARED_DOMAIN = b"privod shared randomness 1"

@@ -34,8 +34,6 @@ from privod.mechanisms.weighted_choice import WeightedChoice
 from privod.mechanisms.weights import SUMMED, tables_of, true_weight
 from privod.privacy import Loss, Number, Zcdp, positive
 
-__all__ = ["ExponentialMechanism", "Options", "PermuteAndFlip", "Top", "Utilities"]
-
 Utilities = NDArray[Any] | Sequence[int]
 """Integers, one for each candidate."""
 

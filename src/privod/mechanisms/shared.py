@@ -18,8 +18,6 @@ from privod.mechanisms.gaussian import DiscreteGaussian
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Number
 
-__all__ = ["COUNTED_ON", "SHARES", "SharedGaussian"]
-
 Ints = NDArray[np.int64]
 
 SHARES = 3  # that are drawn

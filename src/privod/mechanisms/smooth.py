@@ -30,8 +30,6 @@ from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, positive
 from privod.privacy.certified import exp_above, exp_below, log_above
 
-__all__ = ["SmoothGaussian", "SmoothHeavy", "SmoothLaplace", "SmoothNoise", "Staircase"]
-
 RUNGS_PER_EDIT = 8  # rounding a bound up to its rung then costs at most 1/8 of one edit's growth
 RUNG_BITS = 40  # binary places of a rung
 POWER_BITS = 128  # binary places of the powers that rungs are rounded from

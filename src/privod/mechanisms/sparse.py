@@ -30,8 +30,6 @@ from privod.mechanisms.exact import Enclosure, Real, Uniform, exp_minus
 from privod.mechanisms.noise import DiscreteLaplace
 from privod.mechanisms.randomness import Randomness
 
-__all__ = ["count_reaching", "distinct", "not_taken"]
-
 EXPECTED_PER_PART = 32  # draws are counted in parts that are expected to hold this many
 SPARE = 64  # bits more than a bound has: a draw is repeated less than once in 2^64 times
 GUARD = 64  # more than the 46 bits by which e^32 magnifies the rounding of the first probability

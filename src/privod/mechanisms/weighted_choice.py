@@ -18,8 +18,6 @@ from privod.mechanisms.exact import Enclosure, Real, Uniform, exp_minus
 from privod.mechanisms.randomness import Randomness
 from privod.mechanisms.weights import SUMMED, tables_of
 
-__all__ = ["WeightedChoice"]
-
 Ints = NDArray[np.int64]
 
 DRAWN_BITS = 192  # of a draw; it takes more less than once in 2^120 times

@@ -16,15 +16,6 @@ from numpy.typing import NDArray
 
 from privod.mechanisms.exact import Enclosure, Real, exp_minus, powers
 
-__all__ = [
-    "DIGIT_BITS",
-    "SUMMED",
-    "WEIGHT_BITS",
-    "Tables",
-    "tables_of",
-    "true_weight",
-]
-
 WEIGHT_BITS = 62  # after the point; a weight of 1 still fits 64 bits
 DIGIT_BITS = 8
 TABLE_GUARD = 16  # bits by which a table's digits are known better than they are kept

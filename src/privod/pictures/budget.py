@@ -11,8 +11,6 @@ from privod.privacy import Loss, decimal_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_budget", "draw_parts"]
-
 
 def draw_budget(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -> Figure:
     """Steps of spent epsilon, one per charge, under the line of the budget.

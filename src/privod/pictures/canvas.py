@@ -25,18 +25,6 @@ except ImportError:
         "Pictures are drawn by matplotlib, which is not installed. Install privod[pictures]."
     ) from None
 
-__all__ = ["ACCENT", "INK", "MOST_ROWS", "MUTED", "WARM", "blank", "called", "few_ticks"]
-__all__ += [
-    "columns_called",
-    "labels_beside",
-    "plain_ticks",
-    "png",
-    "shorten_texts",
-    "shortened",
-    "summed",
-    "svg",
-]
-
 ACCENT = "#2563a8"  # what was released
 WARM = "#c2571a"  # what stands out
 MUTED = "#9aa4b1"  # what is there for comparison

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_explained", "draw_map", "draw_scored", "draw_scores"]
-
 Floats = NDArray[np.float64]
 
 FINE = 120  # places per axis at which the score is drawn

@@ -17,19 +17,6 @@ from privod.errors import InvalidParameter
 from privod.privacy.loss import as_float
 from privod.texts import check_text
 
-__all__ = [
-    "AddRemove",
-    "Adjacency",
-    "AdmittedContexts",
-    "BetweenTails",
-    "CrowdAdjacency",
-    "InAlikeCrowd",
-    "InCrowd",
-    "Replace",
-    "SameContexts",
-    "adjacency_from_json",
-]
-
 MOST = 2**53  # records: no data set has more, and every sum of a few such numbers fits 64 bits
 
 

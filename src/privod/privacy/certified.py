@@ -9,8 +9,6 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-__all__ = ["exp_above", "exp_below", "log_above", "log_below"]
-
 BITS = 160  # binary places of every sum below; the guard covers their rounding
 GUARD = 40
 ONE = 1 << (BITS + GUARD)

@@ -17,8 +17,6 @@ from privod.privacy.adjacency import (
 )
 from privod.privacy.loss import Loss, decimal_text
 
-__all__ = ["Guarantee", "Secrecy", "in_parallel", "merged_promise"]
-
 ROWS = "rows_per_person"
 
 

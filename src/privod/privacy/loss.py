@@ -14,8 +14,6 @@ import numpy as np
 
 from privod.errors import InvalidParameter
 
-__all__ = ["Loss", "Number", "as_exact", "as_float", "decimal_text", "exact", "positive"]
-
 Number = int | float | str | Decimal | Fraction
 
 LONGEST_TEXT = 1000  # sums of many fractions have long denominators; no honest number is longer

@@ -8,8 +8,6 @@ from privod.privacy.adjacency import Adjacency
 from privod.privacy.guarantee import Guarantee
 from privod.privacy.zcdp import Cost
 
-__all__ = ["Statement"]
-
 
 @dataclass(frozen=True)
 class Statement:

@@ -27,17 +27,6 @@ from privod.errors import InvalidParameter
 from privod.privacy.certified import exp_above, log_above, log_below
 from privod.privacy.loss import Loss, Number, as_exact, exact, positive, rounded_down, rounded_up
 
-__all__ = [
-    "NOTHING_SPENT",
-    "Cost",
-    "Spent",
-    "Zcdp",
-    "ZcdpBudget",
-    "delta_of_rho",
-    "epsilon_of_rho",
-    "rho_of_loss",
-]
-
 CONVERSION_SHARE = Fraction(9, 10)  # of a budget's delta, where nothing else is said
 ORDER_PLACES = 2**20  # the order of the divergence is a multiple of 1/2^20: any order is valid
 FARTHEST_ORDER = 1e12

@@ -16,8 +16,6 @@ from privod.privacy import Adjacency, decimal_text
 from privod.query.parameters import parameters_of
 from privod.query.query import Query
 
-__all__ = ["as_notebook", "as_python", "as_settings", "as_shell", "constructed", "typed"]
-
 LONGEST_TYPED = 300  # characters of a question in a list
 
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from privod.data import Column, Numeric, Ordinal
 
-__all__ = ["Axis", "table_of_counts"]
-
 
 @dataclass(frozen=True)
 class Axis:

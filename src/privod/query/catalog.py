@@ -12,15 +12,6 @@ from privod.query.query import Query, Release
 from privod.registry import load, questions
 from privod.texts import did_you_mean
 
-__all__ = [
-    "JOINT_QUESTIONS",
-    "QUERIES",
-    "kind_of",
-    "known_kind",
-    "query_from_json",
-    "release_from_json",
-]
-
 WRITTEN = {"query", "value", "guarantee", "seeded"}  # of every release, since the first one
 
 

@@ -20,24 +20,6 @@ from privod.outliers.crowds.anomalies import protected_crowd
 from privod.privacy import AddRemove, Adjacency, InCrowd, Number, Replace, adjacency_from_json
 from privod.privacy.loss import as_float
 
-__all__ = [
-    "LARGEST_COUNT",
-    "MOST_AXES",
-    "ExactNumber",
-    "checked_description",
-    "checked_radius",
-    "checked_records",
-    "checked_truth",
-    "column_names",
-    "dp_adjacency",
-    "finite_number",
-    "numeric_columns",
-    "one_of",
-    "pairs_work",
-    "typical_radius",
-    "whole_number",
-]
-
 Described = TypeVar("Described")
 
 LARGEST_COUNT = 10**15  # no count comes near it, and sums of a few still fit in 64 bits

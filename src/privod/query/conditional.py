@@ -17,8 +17,6 @@ from privod.data import Domain, Table
 from privod.data.conditions import Conditions
 from privod.query.query import Query
 
-__all__ = ["Conditional"]
-
 Value = TypeVar("Value")
 
 

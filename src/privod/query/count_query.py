@@ -43,23 +43,6 @@ from privod.query.checks import (
 )
 from privod.query.conditional import Conditional
 
-__all__ = [
-    "COUNTS_CHANGED",
-    "FEWEST_BINS",
-    "MOST_BINS",
-    "MOST_EXPECTED",
-    "TOTAL_SHARE",
-    "CountNoise",
-    "CountQuery",
-    "NoiseName",
-    "NoisyTotal",
-    "bins_for",
-    "chance",
-    "loss_of",
-    "told_of_epsilon",
-    "uniform_cells",
-]
-
 Value = TypeVar("Value")
 NoiseName = Literal["laplace", "gaussian", "auto"]
 CountNoise = DiscreteLaplace | DiscreteGaussian

@@ -28,17 +28,6 @@ from privod.privacy import Adjacency, Replace
 from privod.query.distances import Distances
 from privod.threads import in_threads
 
-__all__ = [
-    "GroupedCover",
-    "count_credits",
-    "count_outliers",
-    "count_sensitivity",
-    "count_with_bound",
-    "graded_credits",
-    "least_bound",
-    "local_bound",
-]
-
 ALONE_BELOW = 20_000  # records below which a second thread costs more than it brings
 
 

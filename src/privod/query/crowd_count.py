@@ -26,8 +26,6 @@ from privod.query.distances import (
 )
 from privod.query.memory import crowd_bytes
 
-__all__ = ["CrowdCount"]
-
 Value = TypeVar("Value")
 
 

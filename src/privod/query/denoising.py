@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from privod.mechanisms.merged import MergedNoise
 
-__all__ = ["expected_counts"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

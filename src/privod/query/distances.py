@@ -23,15 +23,6 @@ from privod.errors import InvalidParameter
 from privod.privacy.loss import as_float
 from privod.query.checks import MOST_AXES, numeric_columns
 
-__all__ = [
-    "EXAMPLE_RADIUS",
-    "Distances",
-    "Scale",
-    "checked_scale",
-    "checked_weights",
-    "distance_in_words",
-]
-
 Scale = Literal["own", "range"]
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 EXAMPLE_RADIUS = 0.01  # in shares of the declared ranges

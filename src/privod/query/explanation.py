@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Column
 from privod.query.frames import as_frame
 
-__all__ = ["Explanation"]
-
 SIDES = {1: "high", -1: "low", 0: "rare"}
 LEAST = 0.05  # of a score: columns that add less are not named
 

@@ -14,8 +14,6 @@ import numpy as np
 from privod.data import Numeric
 from privod.errors import Unavailable
 
-__all__ = ["as_csv", "as_frame", "bins_of", "of_records", "safe_cell"]
-
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from privod.errors import NotFound, Unavailable
 from privod.registry import load, question
 
-__all__ = ["figure", "paragraphs", "parts_figure", "release_html"]
-
 
 def paragraphs(bold: str, *others: str, picture: bytes = b"") -> str:
     """A bold line, a picture, and further lines; empty ones are left out."""

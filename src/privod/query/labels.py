@@ -17,14 +17,6 @@ from privod.mechanisms import Randomness
 from privod.mechanisms.coins import EditCoin
 from privod.query.frames import of_records
 
-__all__ = [
-    "Labels",
-    "answer_by_edits",
-    "chance_in_words",
-    "chance_of_error",
-    "said_to_be",
-]
-
 SURE = 100  # e^-100 < 2^-144
 MOST_NAMED = 20  # records that a sentence names
 SMALLEST_LOG = 800  # e^-800 is 0 as a float

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from privod.mechanisms import seeded
 
-__all__ = ["Law", "LawTable", "law_of", "uniform_draws"]
-
 Floats = NDArray[np.float64]
 
 TAIL_FROM = 0.9  # of the drawn scores, from where on the law is carried on past the last

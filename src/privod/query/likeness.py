@@ -20,8 +20,6 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.query.checks import column_names, finite_number, whole_number
 
-__all__ = ["Entry", "Held", "Likeness", "checked_entries", "end_of"]
-
 Entry = str | int | float
 
 MOST_RECORDS = 1000

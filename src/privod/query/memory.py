@@ -11,16 +11,6 @@ from __future__ import annotations
 
 from privod.threads import available_threads
 
-__all__ = [
-    "BYTES_A_NUMBER",
-    "context_bytes",
-    "cover_bytes",
-    "crowd_bytes",
-    "folding_bytes",
-    "likeness_bytes",
-    "sparse_cells_bytes",
-]
-
 WORD = 8
 BLOCK_ROWS = 1 << 16  # that a fold looks at at a time
 BYTES_A_NUMBER = 256  # of an answer: as Python's integer, in a list, and as text three times

@@ -14,18 +14,6 @@ from numpy.typing import NDArray
 
 from privod.outliers.grid.kernels.profile import lattice_points
 
-__all__ = [
-    "FARTHEST",
-    "UNIT",
-    "coordinate_sums",
-    "distance_counts",
-    "product_sums",
-    "products_change",
-    "squared_products_change",
-    "standardized",
-    "symmetric",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -28,8 +28,6 @@ from privod.query.checks import checked_radius, checked_records, numeric_columns
 from privod.query.likeness import MOST_RECORDS, Entry, Likeness, checked_entries
 from privod.query.memory import crowd_bytes, likeness_bytes
 
-__all__ = ["Alike", "Distance", "Near", "Records", "Tail", "near_of", "tenths"]
-
 Records = tuple[tuple[Entry, ...], ...]
 States = list[tuple[int, int]]
 

@@ -20,8 +20,6 @@ from privod.privacy import Adjacency, decimal_text
 from privod.query.checks import ExactNumber
 from privod.query.query import Query, plain_value
 
-__all__ = ["Kind", "Parameter", "parameters_of", "promise_of"]
-
 Kind = Literal[
     "text",  # one line
     "whole",  # a whole number

@@ -26,20 +26,6 @@ if TYPE_CHECKING:
         PermuteAndFlip,
     )
 
-__all__ = [
-    "CERTAINTY",
-    "FEW",
-    "Preview",
-    "duration",
-    "enough_epsilon",
-    "epsilon_within",
-    "longest",
-    "noise_remark",
-    "of_choice",
-    "of_counts",
-    "worth",
-]
-
 CERTAINTY = 0.95  # of every margin that is stated
 FEW = 0.01  # of the records stand apart in data that an outlier question is worth asking of
 WORTHLESS_LABEL = 1 / 3  # a label that is wrong more often is worth little

@@ -24,13 +24,6 @@ from privod.query.memory import folding_bytes
 from privod.query.preview import Preview
 from privod.texts import did_you_mean
 
-__all__ = [
-    "Query",
-    "Release",
-    "canonical_json",
-    "plain_value",
-]
-
 Value = TypeVar("Value")
 
 NANOSECONDS_A_VALUE = 20  # to read a value once, place it and count it

@@ -27,21 +27,6 @@ from privod.mechanisms.merged import MergedNoise
 from privod.privacy import Guarantee, Loss, positive
 from privod.query.count_query import COUNTS_CHANGED
 
-__all__ = [
-    "LARGEST_SUM",
-    "MOST_COUNTS",
-    "Array",
-    "ArrayOf",
-    "build_from_file",
-    "build_from_json",
-    "check_counts",
-    "checked_columns",
-    "checked_promise",
-    "question_of_file",
-    "signed",
-    "write_file",
-]
-
 Array = NDArray[Any]
 ArrayOf = Callable[[str, str, tuple[int | None, ...]], Array]
 """Gives the array of a name, a type ("<i8") and a shape, None where any length will do."""

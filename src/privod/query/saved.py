@@ -12,8 +12,6 @@ from privod.query.release_file import question_of_file
 from privod.query.scorer import Scorable
 from privod.registry import load, question, questions
 
-__all__ = ["read_saved", "read_scorable"]
-
 
 def read_saved(path: str | Path) -> Any:
     """The release in a .json file; of any other file what its `save` wrote, such as a grid."""

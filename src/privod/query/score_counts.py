@@ -30,19 +30,6 @@ from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.mechanisms.merged import MergedNoise
 from privod.query.release_file import check_counts
 
-__all__ = [
-    "COARSE_EDGES",
-    "EDGES",
-    "FAR_EDGES",
-    "SCORE_SHARE",
-    "TOLD_SHARE",
-    "ScoreCounts",
-    "believed_tails",
-]
-__all__ += ["counts_of_scores", "hidden_records", "limit", "score_unit", "scoring_pays"]
-__all__ += ["shares_beyond"]
-__all__ += ["told_before", "told_of_threshold"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from privod.data import Categorical, Column
 from privod.errors import InvalidData, InvalidParameter
 
-__all__ = ["check_fraction", "filled", "limit", "scored_points"]
-
 Floats = NDArray[np.float64]
 
 

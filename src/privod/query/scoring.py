@@ -22,9 +22,6 @@ from privod.errors import InvalidData, InvalidParameter
 from privod.query.scorer import Scorer
 from privod.query.scores import filled
 
-__all__ = ["ColumnGaps", "NewRecords", "Scored", "explains", "read_records", "reasons"]
-__all__ += ["score", "shown"]
-
 MOST_REASONS = 3
 MOST_ROWS = 10  # named in a sentence
 

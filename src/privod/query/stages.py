@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 
-__all__ = ["Stage", "Stages", "count_rows", "go_through"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Value = TypeVar("Value")

@@ -47,8 +47,6 @@ from privod.server.views import (
 from privod.server.views.pages import error_page
 from privod.wire import Failure, kind_of, problem_of
 
-__all__ = ["API", "CONSOLE", "make_app"]
-
 V1 = "/api/v1"
 WITNESSES = Access(("owner", "auditor"), everywhere=True)
 

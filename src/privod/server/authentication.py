@@ -21,19 +21,6 @@ from privod.curator.server_notes import ServerNotes
 from privod.curator.tokens import token_id
 from privod.errors import NotAllowed, NotFound, Unavailable
 
-__all__ = [
-    "EVERYONE",
-    "Sessions",
-    "Visitor",
-    "check_form",
-    "create_token",
-    "find_visitor",
-    "form_code",
-    "revoke_token",
-    "token_hash",
-    "tokens_seen",
-]
-
 TOKEN_BYTES = 32
 IDLE_SECONDS = 3600.0
 LONGEST_SESSION = 12 * 3600.0

@@ -6,8 +6,6 @@ from privod import errors
 from privod.errors import NotAllowed, PrivodError
 from privod.server.limits import NoRoom, TooLarge, TooMuchWork, TooSlow
 
-__all__ = ["STATUS", "UnknownToken", "status_of"]
-
 
 class UnknownToken(NotAllowed):
     """No token was shown, or one that is unknown or revoked."""

@@ -13,9 +13,6 @@ from dataclasses import dataclass, field
 from privod.errors import LimitReached, Unavailable
 from privod.server.machine import share_of_memory
 
-__all__ = ["Limits", "NoRoom", "Rate", "RateLimiter", "Slots", "TooLarge", "TooMuchWork"]
-__all__ += ["TooSlow", "network_of"]
-
 TOO_OFTEN = "Too many requests. Wait a few seconds, then come back more slowly."
 NETWORK_BITS = 64  # of an IPv6 address: who has one address of such a network has all of them
 MOST_BUCKETS = 20_000  # visitors remembered; past this the longest unseen are forgotten

@@ -7,8 +7,6 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-__all__ = ["REQUEST_ID", "JsonLines", "log_to_stderr"]
-
 REQUEST_ID = "x-request-id"
 FORM = "%(asctime)s %(levelname)s %(name)s %(message)s"
 FIELDS = ("request", "method", "route", "status", "visitor")

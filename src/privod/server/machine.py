@@ -13,8 +13,6 @@ from pathlib import Path
 
 from privod.control_groups import group_limits
 
-__all__ = ["machine_bytes", "share_of_memory"]
-
 RESERVE_BYTES = 2**30  # the server itself, the process that draws pictures, and the system
 LEAST_BYTES = 2**30  # for a small table; where there is less, give one worker all there is
 FIRST_VERSION = Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of control groups

@@ -14,8 +14,6 @@ from typing import Any
 from privod.curator import BudgetState
 from privod.query.query import canonical_json
 
-__all__ = ["Metrics", "exposition"]
-
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[Labels, float]
 

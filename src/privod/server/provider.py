@@ -35,8 +35,6 @@ except ImportError:
         "Signing in with a provider is not installed. Install it with: pip install 'privod[oidc]'"
     ) from None
 
-__all__ = ["Account", "Provider", "visitor_for"]
-
 ALGORITHMS = ["RS256", "ES256", "EdDSA"]  # of public keys only: a shared secret would sign for us
 PENDING_SECONDS = 600.0  # from the way to the provider until the way back
 MOST_PENDING = 10_000

@@ -10,8 +10,6 @@ from privod.data.examples import BREAST_CANCER, breast_cancer
 from privod.privacy import AddRemove, Loss
 from privod.server.authentication import create_token
 
-__all__ = ["Sample", "sample"]
-
 DATASET = "breast-cancer"
 BUDGET = Loss("10", "1e-5")
 MOST_RECORDS = 1000

@@ -25,8 +25,6 @@ from privod.server.site import LOOPBACK_HOSTS, Site
 if TYPE_CHECKING:
     from privod.server.provider import Provider
 
-__all__ = ["Listening", "configured", "is_loopback", "serve"]
-
 GRACE_SECONDS = 10
 KEEP_ALIVE_SECONDS = 15
 IDLE_CONNECTIONS = 1000  # kept open by browsers between requests

@@ -25,8 +25,6 @@ from privod.wire import problem_of
 if TYPE_CHECKING:
     from privod.server.provider import Provider
 
-__all__ = ["LOOPBACK_HOSTS", "Paid", "Site", "site_of", "visitor_of"]
-
 LOG = logging.getLogger("privod.server")
 SERVER, STOP = "server", "stop"  # kinds of notes
 PRESENT_SECONDS = 60.0  # after which a process that notes nothing is taken to be gone

@@ -16,8 +16,6 @@ from privod.wire.nouns import Plain
 from privod.wire.reading import read, read_budget
 from privod.wire.requests import STRICT, Name, Number
 
-__all__ = ["answer_type", "body_of", "in_path", "read_done", "sent", "shown"]
-
 Done = TypeVar("Done")
 
 TYPES: dict[str, Any] = {"text": Name, "number": Number, "count": int, "flag": bool}

@@ -24,8 +24,6 @@ from typing import (
 
 from ..errors import InvalidData
 
-__all__ = ["decode", "encode", "to_text"]
-
 Noun = TypeVar("Noun")
 
 SCALARS = (str, int, float, bool)

@@ -30,8 +30,6 @@ except ImportError:
         "Talking to a server needs httpx, which is not installed. Install privod[client]."
     ) from None
 
-__all__ = ["AWAY_SECONDS", "REPORT_PATIENCE", "Connection", "as_noun", "as_nouns", "path_of"]
-
 PATIENCE = 60.0  # seconds for one request; a long answer is a job that is asked about again
 REPORT_PATIENCE = 900.0  # for a report about rows, which a server makes while one waits
 TRIES = 3  # of a request that never reached the server, or whose response never reached us

@@ -27,8 +27,6 @@ from privod.ledger.acts import Act
 from privod.privacy import Adjacency, Loss, SameContexts
 from privod.query.query import Query, Release
 
-__all__ = ["CuratorProtocol"]
-
 Done = TypeVar("Done")
 
 

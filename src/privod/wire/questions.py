@@ -7,8 +7,6 @@ from typing import Any
 from privod import wire
 from privod.query.parameters import parameters_of, promise_of
 
-__all__ = ["describe"]
-
 
 def describe(kind: Any) -> wire.Question:
     """Describe a question of the catalog, or one between several holders."""

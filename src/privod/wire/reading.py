@@ -21,8 +21,6 @@ from privod.data import Domain, IntakeReport
 from privod.privacy import Adjacency, Loss, adjacency_from_json
 from privod.query.catalog import release_from_json
 
-__all__ = ["read", "read_answer", "read_budget", "read_entry", "read_registered"]
-
 Value = TypeVar("Value")
 
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["ZERO", "is_digit", "trimmed", "write_names", "write_numbers"]
-
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from privod.compiling import njit
 from privod.data.kernels.cells import ZERO, is_digit, trimmed
 
-__all__ = ["IN_UTC", "NO_DATE", "ON_THE_WALL", "read_dates"]
-
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 

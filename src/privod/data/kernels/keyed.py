@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["keyed_hashes"]
-
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]

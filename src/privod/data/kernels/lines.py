@@ -12,10 +12,6 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["CELLS", "LAST_CELLS", "NO_QUOTE", "OPEN_QUOTE", "TOO_LONG", "TRAILING", "WRONG_LINE"]
-__all__ += ["AT_CELL", "AT_LINE", "OTHER_CELLS", "PROBLEM", "QUOTED", "RECORDS", "START", "STATE"]
-__all__ += ["STRAY_QUOTE", "STRAY_RETURN", "copy_cells", "cut_records", "split_lines", "strict"]
-
 Bytes = NDArray[np.uint8]
 Ints32 = NDArray[np.int32]
 Ints = NDArray[np.int64]

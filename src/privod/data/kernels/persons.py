@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["EMPTY", "mark_first", "number_names"]
-
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]

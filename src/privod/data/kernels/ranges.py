@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from privod.compiling import njit
 from privod.data.fineness import FINEST, UNTOUCHED
 
-__all__ = ["mark", "settle"]
-
 Floats = NDArray[np.float64]
 
 

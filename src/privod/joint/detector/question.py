@@ -48,8 +48,6 @@ from privod.questions.detector_profile.release import NoisyProfile
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["JointDetector", "JointProfile"]
-
 Ints = NDArray[np.int64]
 
 DOUBT = 6.0  # deviations that noise does not explain: once in 10^8 columns

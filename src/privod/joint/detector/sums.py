@@ -26,8 +26,6 @@ from privod.mechanisms.randomness import Randomness
 from privod.mechanisms.shared import SharedGaussian, doubled, halved
 from privod.query.stages import Stage
 
-__all__ = ["LARGEST", "host_stage", "noisy_sums"]
-
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 

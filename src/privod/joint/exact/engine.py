@@ -27,8 +27,6 @@ from privod.joint.exact import runner
 from privod.joint.exact.program import Program
 from privod.joint.exact.question import ENGINE
 
-__all__ = ["ENGINES_VARIABLE", "EngineProcess", "home", "install"]
-
 ENGINES_VARIABLE = "PRIVOD_ENGINES"
 PACKAGES = Path(__file__).with_name("spu.txt")
 PYTHONS = ((3, 11), (3, 10))

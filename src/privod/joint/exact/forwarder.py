@@ -26,8 +26,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from privod.errors import ProtocolAborted
 from privod.joint.pki import make_identities
 
-__all__ = ["Forwarder", "LocalAuthority", "Requests"]
-
 LOOPBACK = "127.0.0.1"
 PIECE = 1 << 19  # bytes of a connection carried at a time
 WAITING = 64  # pieces that may wait to be sent before no more are read

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["Program", "sample_count"]
-
 MISSED = 10**4  # one in so many outliers at most is no candidate
 
 # Measured by benchmarks/exact_runs.py, forwarding included; seconds are of all three parties.

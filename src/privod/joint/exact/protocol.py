@@ -40,8 +40,6 @@ from privod.progress import report
 if TYPE_CHECKING:
     from privod.joint.exact.question import ExactOutliers, ExactResult
 
-__all__ = ["host", "opened", "split", "take_part"]
-
 Words = NDArray[np.uint64]
 SHORT, LONG = 1 << 16, 1 << 32  # bytes of a letter
 STEPS = {  # in order, with the longest letter of each; computing has no letters

@@ -29,8 +29,6 @@ from privod.privacy import Secrecy
 from privod.query.checks import MOST_AXES, checked_radius, column_names, whole_number
 from privod.query.query import canonical_json
 
-__all__ = ["ENGINE", "NOT_PROTECTED", "ExactOutliers", "ExactResult"]
-
 ENGINE = "0.9.5"  # of SPU: everybody runs this one
 PARTITIONS = ("horizontal", "vertical")
 FEWEST_STEPS, MOST_STEPS = 1 << 10, 1 << 20  # of an integer to the radius

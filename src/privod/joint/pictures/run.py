@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from privod.joint.outliers import OutlierResult
 
-__all__ = ["draw_run"]
-
 RING = 1.0  # distance of the parties from the aggregator
 LEARNED_WIDTH = 96
 

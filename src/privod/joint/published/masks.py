@@ -16,16 +16,6 @@ from numpy.typing import NDArray
 
 from privod.errors import ProtocolAborted
 
-__all__ = [
-    "check_fixed",
-    "from_fixed",
-    "masked",
-    "n_ones",
-    "to_fixed",
-    "with_ones",
-    "without_ones",
-]
-
 STREAM_BYTES = 1 << 20  # of a mask at a time, so that it stays in the cache
 ONES_BYTES = 16  # of constant words 1 at the end of every sum: each must be the number of parties
 FEWEST_ONES = 4

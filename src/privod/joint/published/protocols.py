@@ -33,14 +33,6 @@ from privod.outliers.hashing.tables import (
 )
 from privod.progress import track
 
-__all__ = [
-    "aggregate_horizontal",
-    "aggregate_vertical",
-    "bin_names",
-    "take_part_horizontal",
-    "take_part_vertical",
-]
-
 SEED_BYTES = 32
 
 

@@ -21,8 +21,6 @@ from privod.outliers.hashing.plan import HashSettings
 from privod.privacy import Secrecy
 from privod.query.checks import column_names, whole_number
 
-__all__ = ["PublishedOutliers"]
-
 PARTITIONS = ("horizontal", "vertical")
 ROUND_LIMIT = 1000
 PLANNED_FOR = 10**5  # records: a plan must be possible

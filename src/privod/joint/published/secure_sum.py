@@ -12,8 +12,6 @@ from privod.joint.published.masks import masked, n_ones, with_ones, without_ones
 from privod.joint.session import Session
 from privod.joint.transport.channel import Channel, Meeting
 
-__all__ = ["add_up", "contribute"]
-
 Word = TypeVar("Word", np.uint8, np.uint16, np.uint32, np.uint64)
 
 

@@ -14,8 +14,6 @@ from privod.joint.published.secure_sum import add_up, contribute
 from privod.joint.session import Session
 from privod.joint.transport.channel import Channel, Meeting
 
-__all__ = ["Shape", "host_shape", "host_size", "joint_shape", "joint_size"]
-
 LARGEST_SIZE = 2**31  # counts and totals fit their words with a sign
 LARGEST_ANNOUNCEMENT = 1 << 20
 

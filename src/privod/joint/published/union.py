@@ -12,8 +12,6 @@ from privod.joint.session import Session
 from privod.joint.transport.channel import Channel, Meeting
 from privod.progress import track
 
-__all__ = ["Union", "host_union", "point_of", "secure_union"]
-
 POINT_BYTES = 32
 LARGEST_UNION = 1 << 33  # bytes of one relayed batch
 

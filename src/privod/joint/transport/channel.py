@@ -22,8 +22,6 @@ from privod.joint.transport.frames import Assembly, Sink, split
 from privod.joint.transport.traffic import Traffic
 from privod.progress import overhearing, report
 
-__all__ = ["Channel", "Meeting", "Patience", "attend", "host", "reason_of"]
-
 SESSION_BYTES = 16
 WAITING = 64  # frames for one party that the aggregator keeps while it relays
 LOOK_SECONDS = 1.0  # between looks whether the run still goes on

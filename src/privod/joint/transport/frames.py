@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 from privod.errors import ProtocolAborted
 
-__all__ = ["CHUNK", "HEADER", "Assembly", "Sink", "split"]
-
 Sink = Callable[[int, memoryview], None]
 """Called with a piece of a message and the number of bytes before it."""
 

@@ -26,8 +26,6 @@ try:
 except ImportError:
     raise Unavailable("Runs over the network need grpcio. Install privod[parties].") from None
 
-__all__ = ["GrpcAggregator", "GrpcChannel"]
-
 SERVICE = "privod.Parties"
 ATTEND, TRADE, RELAY = (f"/{SERVICE}/{name}" for name in ("Attend", "Trade", "Relay"))
 DONE = b"done"

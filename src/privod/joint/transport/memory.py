@@ -10,8 +10,6 @@ from typing import TypeVar
 from privod.errors import ProtocolAborted
 from privod.joint.transport.channel import Channel, Meeting, Patience, attend, host
 
-__all__ = ["MemoryChannel", "meet"]
-
 Result = TypeVar("Result")
 
 

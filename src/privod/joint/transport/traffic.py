@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-__all__ = ["Step", "Traffic"]
-
 
 @dataclass(frozen=True)
 class Step:

@@ -29,8 +29,6 @@ from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.database import Connection
 from privod.privacy import Adjacency, Guarantee, Loss, adjacency_from_json
 
-__all__ = ["ACTS", "Act", "Part", "Told", "parts_of"]
-
 Done = TypeVar("Done")
 
 Kind = Literal["text", "number", "count", "flag", "adjacency", "choice"]

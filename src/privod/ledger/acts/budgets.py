@@ -30,9 +30,6 @@ from privod.privacy import (
 )
 from privod.query.query import canonical_json
 
-__all__ = ["CloseBudget", "OpenBudget", "RaiseBudget", "Reason", "Under", "check_possible"]
-__all__ += ["open_budget_of"]
-
 Reason = Annotated[str, Told("Why; stands in the ledger.")]
 Under = Annotated[Adjacency, Told("", usual="add-remove")]
 

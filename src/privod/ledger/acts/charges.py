@@ -17,8 +17,6 @@ from privod.ledger.store import short_text
 from privod.privacy import Guarantee, Statement
 from privod.query.query import canonical_json
 
-__all__ = ["ChargeAhead", "ChargeElsewhere"]
-
 
 def _dues(
     connection: Connection, of: str, guarantee: Guarantee, name: str, revealed: bool

@@ -15,8 +15,6 @@ from privod.data import Domain
 from privod.ledger.budget_state import BudgetState
 from privod.privacy import AddRemove, Adjacency, Loss, Replace
 
-__all__ = ["guessed_right", "meaning"]
-
 PARTS = 1000  # a share is told in tenths of a percent
 SURE = 40  # from this epsilon on e^epsilon passes every float's precision: a guess may be sure
 TERMS = 200  # of the series of e^epsilon: what they leave out is below 10^-50

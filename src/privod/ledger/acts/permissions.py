@@ -19,8 +19,6 @@ from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts, Zcdp
 from privod.query.checks import LARGEST_COUNT, whole_number
 from privod.query.query import canonical_json
 
-__all__ = ["AdmitPerson", "AllowExactCounts", "LimitToken"]
-
 FEWEST_NEIGHBORS = 10  # with fewer, one record near a person decides whether that person stands out
 
 

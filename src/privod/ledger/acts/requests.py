@@ -19,8 +19,6 @@ from privod.ledger.store import short_text
 from privod.privacy import Adjacency, Loss, SameContexts
 from privod.query.query import canonical_json
 
-__all__ = ["Approve", "Decline", "FileRequest", "Request", "read_requests"]
-
 Number = Annotated[int, Told("As 'privod requests' shows it.", first=True)]
 
 

@@ -14,8 +14,6 @@ from privod.ledger.database import Connection
 from privod.ledger.store import short_text
 from privod.query.query import canonical_json
 
-__all__ = ["Retire"]
-
 
 @dataclass(frozen=True)
 class Retire(Act[None]):

@@ -16,8 +16,6 @@ from privod.compiling import njit
 from privod.mechanisms import weights
 from privod.mechanisms.weights import SUMMED
 
-__all__ = ["add_up", "find_borders", "flip", "locate", "nth", "prolong", "weight"]
-
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Wide = tuple[np.uint64, np.uint64]

@@ -23,8 +23,6 @@ from privod.data.table import Table
 from privod.errors import InvalidParameter
 from privod.outliers.contexts.intervals import Interval, Ordered, ranges_of, sql_of_ranges
 
-__all__ = ["Context", "ContextSpace", "population"]
-
 Category = str | int
 AttributeValue = str | int | Interval
 Attribute = tuple[str, tuple[AttributeValue, ...]]

@@ -30,19 +30,6 @@ from privod.outliers.contexts.kernels.decide import (
 )
 from privod.plug_ins import given_numbers, name_and_numbers, new_name, number_parameters
 
-__all__ = [
-    "Detector",
-    "Grubbs",
-    "Histogram",
-    "LocalOutlierFactor",
-    "PluggedIn",
-    "detector",
-    "from_estimator",
-    "made_up",
-    "plug_in",
-    "refuse_too_wide",
-]
-
 GROUP = "privod.context_detectors"
 """The entry point group by which other packages bring detectors: a function each."""
 

@@ -16,8 +16,6 @@ from privod.outliers.contexts.detectors import BuiltIn, Detector, refuse_too_wid
 from privod.outliers.contexts.matching import look_from
 from privod.progress import track
 
-__all__ = ["LocalContexts", "contexts_moved", "matching_contexts", "rows_alike"]
-
 MOST_CONTEXTS = 2**26
 MOST_CONTEXTS_PLUGGED_IN = 2**16
 WARNING = "NOT PRIVATE: this counts real records. It is for the owner of the data alone."

@@ -21,8 +21,6 @@ from privod.data.fineness import rounded
 from privod.data.table import Table
 from privod.errors import InvalidParameter
 
-__all__ = ["MOST_INTERVALS", "Interval", "Ordered", "ranges_of", "sql_of_ranges"]
-
 MOST_INTERVALS = 62  # a range of them is the bits of a signed machine word
 
 

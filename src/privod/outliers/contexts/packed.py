@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from privod.outliers.contexts.contexts import Choices, ContextSpace
 
-__all__ = ["Packed", "chosen_bits", "pack", "unpack"]
-
 Packed = NDArray[np.uint8]
 
 WORD_BYTES = 8

@@ -16,17 +16,6 @@ from numpy.typing import NDArray
 
 from privod.outliers.crowds.distance import as_points, crowds
 
-__all__ = [
-    "edits_by_search",
-    "edits_to_flip",
-    "is_anomalous",
-    "is_regular",
-    "least_edit_margin",
-    "protected_crowd",
-    "record_privacy",
-    "sensitive_edits_to_flip",
-]
-
 Counts = tuple[int, ...]
 """A small data set: how many copies of each of finitely many values it holds."""
 

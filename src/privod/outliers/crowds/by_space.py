@@ -24,15 +24,6 @@ from privod.outliers.crowds.distance import HUGE, CrowdIndex
 from privod.outliers.crowds.kernels.tree import Floats, Ints
 from privod.threads import available_threads
 
-__all__ = [
-    "Boxes",
-    "CreditsBySpace",
-    "boxes_around",
-    "credits_of",
-    "most_points_at_once",
-    "n_boxes",
-]
-
 VALUES_AT_ONCE = 1 << 24  # coordinates that one part holds: 128 MB, and about twice that to search
 ROOM = 2  # a box's share of the points leaves as much room again for what is around it
 SLACK = 1e-9  # by how much farther one looks than the radius: more than squares and sums round

@@ -18,8 +18,6 @@ from privod.data import Table
 from privod.data.folding import mixed
 from privod.outliers.crowds.distance import CrowdIndex, crowds
 
-__all__ = ["CrowdLookup", "crowds_and_copies", "lookup_for"]
-
 KEPT = 4  # indexes for one table, of the columns and radii asked last
 
 Key = tuple[tuple[str, ...], float]

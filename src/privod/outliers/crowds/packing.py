@@ -13,8 +13,6 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-__all__ = ["packing_number", "spherical_code_bound"]
-
 ON_THE_LINE = 2  # one on each side: rounding keeps the order of distances
 IN_THE_PLANE = 6  # the hexagon, whose seventh point in the middle rounding does not allow
 IN_SPACE = 12 + 1  # thirteen directions come within 57.14 degrees [Musin and Tarasov 2012]

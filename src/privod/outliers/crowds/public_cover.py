@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from privod.outliers.crowds.distance import CrowdIndex, as_points
 
-__all__ = ["most_in_one_ball"]
-
 SLACK = 2.0**-20  # balls are taken this much larger, far beyond any rounding
 TINY_RADIUS = 1e-150  # below, squares of differences vanish, and points count as near by that
 FEW = 64  # points that are counted sooner than kernels for many are loaded, or even compiled

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from privod.data.folding import Block
 from privod.outliers.grid.kernels.counts import count_dense, count_runs, pack_rows
 
-__all__ = ["AllCells", "CellsBetween", "OccupiedCells", "PackedCells", "SomeCells"]
-
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 MOST_KEY = 2**64 - 1

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from privod.outliers.grid.grid import Grid
 
-__all__ = ["cells_around", "offsets_within", "walk_scores"]
-
 Ints = NDArray[np.int64]
 
 

@@ -18,8 +18,6 @@ from privod.outliers.hashing.plan import HashSettings
 from privod.outliers.hashing.tables import Suspects, bin_records, draw_family, find_suspects
 from privod.progress import track
 
-__all__ = ["HashedOutliers", "crowd_limit", "intersect_rounds"]
-
 
 def crowd_limit(far_fraction: float, n_records: int) -> int:
     """Return the largest crowd of an outlier: floor((1 - p_t) n), safe from binary rounding."""

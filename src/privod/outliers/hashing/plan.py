@@ -9,14 +9,6 @@ from scipy.special import bdtrc, ndtr
 
 from privod.errors import InvalidParameter
 
-__all__ = [
-    "HashPlan",
-    "HashSettings",
-    "PaperBounds",
-    "collision_probability",
-    "smallest_bin_threshold",
-]
-
 WIDTH_IN_NEAR_DISTANCES = 4.0  # bucket width over R; rho is nearly flat around it [Datar 2004]
 MOST_TABLES = 60_000  # the pruning loop counts shared tables in 16 bits
 

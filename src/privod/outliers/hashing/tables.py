@@ -31,8 +31,6 @@ from privod.outliers.hashing.kernels.bins import (
 from privod.outliers.hashing.plan import HashPlan
 from privod.threads import available_threads, thread_pool
 
-__all__ = ["Bins", "HashFamily", "Suspects", "bin_records", "draw_family", "find_suspects"]
-
 LARGEST_CODE = 2.0**17  # single precision then still resolves 1/64 of a bucket
 BLOCK_VALUES = 1 << 18  # projections per block: 1 MiB, so that they stay in the cache
 MOST_BUCKETS = 1 << 20  # of the counting sort; more would only add cache misses

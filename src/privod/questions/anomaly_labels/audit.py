@@ -9,8 +9,6 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.privacy import AddRemove
 from privod.questions.anomaly_labels.query import AnomalyLabels
 
-__all__ = ["games", "table_of"]
-
 DOMAIN = Domain((Categorical("group", ("a", "b", "c")), Numeric("x", -100, 100)))
 YESSES = (Reading("labels that say yes", lambda value: float(sum(value))),)
 

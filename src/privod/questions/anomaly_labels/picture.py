@@ -18,8 +18,6 @@ from privod.questions.anomaly_labels.query import AnomalyLabels
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_for_owner", "draw_privacy_map", "privacy_of_records"]
-
 MOST_CROWDS = 200  # of the curves of errors
 
 

@@ -40,8 +40,6 @@ from privod.query.near import Alike, Distance, Near, near_of, tenths
 from privod.query.preview import Preview
 from privod.query.query import Query, Release
 
-__all__ = ["AnomalyLabels"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AnomalyLabels(Labels, Query[tuple[bool, ...]]):

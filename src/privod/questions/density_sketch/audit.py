@@ -12,8 +12,6 @@ from privod.privacy import AddRemove, Replace
 from privod.questions.density_sketch.query import DensitySketch
 from privod.questions.density_sketch.release import NoisySketch
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Numeric("x", 0, 1), Numeric("y", 0, 1)))
 LOW, HIGH = (0.05, 0.05), (0.95, 0.95)  # in different bins of nearly every table
 

@@ -26,8 +26,6 @@ from privod.mechanisms import seeded
 from privod.query.checks import whole_number
 from privod.query.release_file import checked_columns
 
-__all__ = ["LEAST_WIDTH", "MOST_TABLES", "MOST_WIDTH", "Hashing"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -13,8 +13,6 @@ from privod.questions.density_sketch.release import NoisySketch
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 
 def draw(release: Release[NoisySketch]) -> Figure:
     """The noisy counts of each table in descending order, one line a table."""

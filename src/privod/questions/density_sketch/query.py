@@ -34,8 +34,6 @@ from privod.questions.density_sketch.hashing import (
 from privod.questions.density_sketch.release import NoisySketch
 from privod.threads import available_threads
 
-__all__ = ["DensitySketch"]
-
 NANOSECONDS_A_HASH = 2  # of one row, for each axis and for rounding and mixing
 
 

@@ -24,8 +24,6 @@ from privod.query.scorer import Scorable
 from privod.query.scores import scored_points
 from privod.questions.density_sketch.hashing import ROWS, Hashing
 
-__all__ = ["NoisySketch"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -12,8 +12,6 @@ from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.detector_profile.ranges import UNIVERSE
 from privod.questions.detector_profile.release import NoisyProfile
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Numeric("x", -2, 2), Numeric("y", -2, 2)))
 LAYOUT = Layout(DOMAIN.columns, ((-2.0, 2.0), (-2.0, 2.0)), 4, (0.0, 0.0), (1.0, 1.0))
 """With products, which a few records alone would not be worth."""

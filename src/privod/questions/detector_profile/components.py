@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from privod.query.moments import UNIT, standardized, symmetric
 from privod.questions.detector_profile.layout import Layout
 
-__all__ = ["STEPS", "Components"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -18,8 +18,6 @@ from privod.query.score_counts import EDGES
 if TYPE_CHECKING:
     from privod.questions.detector_profile.release import NoisyProfile
 
-__all__ = ["Health", "Remark", "health_of"]
-
 FEWEST = 5.0  # records to the noise of a count, below which counts show next to nothing
 MUCH_OUTSIDE = 0.2  # of a column's records, below or above its range
 MUCH_MISSING = 0.5

@@ -17,8 +17,6 @@ from privod.errors import InvalidData
 from privod.outliers.grid.kernels.profile import cells_of_rows, count_cells
 from privod.query.count_query import FEWEST_BINS, MOST_BINS
 
-__all__ = ["LARGEST_END", "Axes", "Layout", "axes_of"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -14,8 +14,6 @@ from privod.questions.detector_profile.release import NoisyProfile
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 MOST_COLUMNS = 30
 MOST_BARS = 60  # of one column; neighboring cells are drawn as one where there are more
 

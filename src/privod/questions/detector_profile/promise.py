@@ -12,8 +12,6 @@ from privod.query.count_query import COUNTS_CHANGED
 from privod.query.moments import products_change, squared_products_change
 from privod.questions.detector_profile.layout import Layout
 
-__all__ = ["Noises"]
-
 
 @dataclass(frozen=True)
 class Noises:

@@ -52,8 +52,6 @@ from privod.questions.detector_profile.stages import (
     stages_of,
 )
 
-__all__ = ["DetectorProfile"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

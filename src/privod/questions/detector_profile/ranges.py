@@ -20,9 +20,6 @@ from privod.data import Column, Numeric
 from privod.data.fineness import rounded
 from privod.outliers.grid.kernels.profile import count_octaves
 
-__all__ = ["UNIVERSE", "Found", "found_in_bins", "found_in_octaves", "octave_counts", "unknown"]
-__all__ += ["N_OCTAVE_CELLS", "within"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Range = tuple[float, float]

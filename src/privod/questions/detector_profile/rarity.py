@@ -17,8 +17,6 @@ from privod.data import Numeric
 from privod.questions.detector_profile.layout import Layout
 from privod.questions.detector_profile.shares import Shares
 
-__all__ = ["FARTHEST", "OUTSIDE", "STEPS", "Rarity"]
-
 Floats = NDArray[np.float64]
 
 HALF_TAIL = 0.5  # of a column's surprise; the rest is density

@@ -51,8 +51,6 @@ from privod.questions.detector_profile.rarity import FARTHEST, OUTSIDE, Rarity
 from privod.questions.detector_profile.rarity import STEPS as OUTSIDE_STEPS
 from privod.questions.detector_profile.shares import LEAST_SHAPE, Shares, believed_shares
 
-__all__ = ["FEWEST_RECORDS", "NoisyProfile"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

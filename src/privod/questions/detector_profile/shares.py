@@ -22,8 +22,6 @@ from privod.data import Categorical, Numeric
 from privod.mechanisms.merged import MergedNoise
 from privod.questions.detector_profile.layout import Layout
 
-__all__ = ["LEAST_SHAPE", "Shares", "believed_shares"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -39,9 +39,6 @@ from privod.questions.detector_profile.ranges import (
 )
 from privod.questions.detector_profile.release import FEWEST_RECORDS, NoisyProfile
 
-__all__ = ["COARSE_SHARE", "MOMENT_SHARE", "RANGE_SHARES", "ZOOM_BINS", "Terms"]
-__all__ += ["stages_of"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

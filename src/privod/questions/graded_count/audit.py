@@ -9,8 +9,6 @@ from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
 from privod.questions.graded_count.query import GradedCount, GradedOutliers
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Numeric("x", -100, 100),))
 MAX_CROWD = 2
 GRADES = 3

@@ -11,8 +11,6 @@ from privod.questions.graded_count.query import GradedCount, GradedOutliers
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 
 def draw(release: Release[GradedOutliers]) -> Figure:
     """A bar for the answer, and beside it the credit against the crowd."""

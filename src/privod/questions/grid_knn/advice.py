@@ -17,8 +17,6 @@ from privod.errors import InvalidParameter
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.questions.grid_knn.release import NoisyGrid
 
-__all__ = ["CANDIDATE_RADII", "Advice", "advise_radius"]
-
 CANDIDATE_RADII = tuple(float(f"{0.005 * 200 ** (place / 24):.3g}") for place in range(25))
 """Radii in shares of the ranges, those of outlier-radius: 25 from 0.005 to 1 in equal ratios."""
 

@@ -8,8 +8,6 @@ from privod.privacy import AddRemove, Replace
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Numeric("x", 0, 2),))
 
 

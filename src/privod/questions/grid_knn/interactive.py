@@ -23,8 +23,6 @@ from privod.query.count_query import CountNoise
 from privod.query.scores import scored_points
 from privod.questions.grid_knn.release import walk_depth
 
-__all__ = ["LazyGrid"]
-
 Ints = NDArray[np.int64]
 
 MOST_LISTED_CELLS = 200_000  # cells within the depth of one point

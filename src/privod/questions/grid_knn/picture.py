@@ -15,8 +15,6 @@ from privod.questions.grid_knn.release import NoisyGrid
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 FLAGGED = 0.1  # the share of records beyond the dashed line of a picture
 MOST_BARS = 40
 

@@ -52,8 +52,6 @@ from privod.query.release_file import LARGEST_SUM
 from privod.questions.grid_knn.interactive import LazyGrid
 from privod.questions.grid_knn.release import NoisyGrid
 
-__all__ = ["GridKnn", "margin_of_kept"]
-
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
 VALUES_AT_ONCE = 1 << 26  # 512 MB of keys, counts and cells, of rows that are not in memory
 FEW_CELLS = 1 << 18  # are counted one by one: 2 MB of counts, in less time than keys are sorted

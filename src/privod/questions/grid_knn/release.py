@@ -32,8 +32,6 @@ from privod.questions.grid_knn.threshold import (
     places_of_kept,
 )
 
-__all__ = ["GridScorer", "NoisyGrid", "walk_depth"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Cells = NDArray[np.int32]

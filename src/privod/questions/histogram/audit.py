@@ -10,8 +10,6 @@ from privod.data import Categorical, Domain, Table
 from privod.privacy import AddRemove, Replace
 from privod.questions.histogram.query import Histogram
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Categorical("letter", ("a", "b")),))
 
 

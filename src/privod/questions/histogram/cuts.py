@@ -13,8 +13,6 @@ from privod.data.binning import Binning, Codes, Edges, Equal, GapCodes, Ranks, W
 from privod.errors import InvalidParameter
 from privod.query.axes import Axis
 
-__all__ = ["GAPS", "axis_of", "binning_of", "read_edges"]
-
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 WORDS = ("log", *MONTHS)
 MOST_EDGES = 10_000

@@ -27,8 +27,6 @@ from privod.query.query import Release
 from privod.questions.histogram.cuts import GAPS, axis_of, binning_of, read_edges
 from privod.texts import did_you_mean
 
-__all__ = ["Histogram", "NoisyCounts"]
-
 MOST_CELLS = 1_000_000  # each is named and written out: some seconds, 300 MB
 
 

@@ -6,8 +6,6 @@ from privod.audit.game import Game, Reading
 from privod.data import Domain, Numeric, Table
 from privod.questions.interactive_grid.query import GridScores, InteractiveGrid
 
-__all__ = ["DOMAIN", "games", "table_with"]
-
 DOMAIN = Domain((Numeric("x", 0, 8),))
 
 

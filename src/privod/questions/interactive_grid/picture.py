@@ -13,8 +13,6 @@ from privod.questions.interactive_grid.query import GridScores, InteractiveGrid
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 MOST_BARS = 30
 
 

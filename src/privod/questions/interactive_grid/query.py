@@ -32,8 +32,6 @@ from privod.query.frames import of_records
 from privod.query.preview import Preview, of_counts
 from privod.query.query import Query, Release, canonical_json
 
-__all__ = ["GridScores", "InteractiveGrid"]
-
 Ints = NDArray[np.int64]
 
 COUNT_SENSITIVITY = 1  # a record lies in exactly one cell

@@ -14,8 +14,6 @@ from privod.questions.mean_covariance.frame import Frame
 from privod.questions.mean_covariance.query import MeanCovariance
 from privod.questions.mean_covariance.release import NoisyMoments
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Numeric("x", -1, 1), Numeric("y", -1, 1)))
 FRAME = Frame(DOMAIN.numeric(), (0.0, 0.0), 1.0)
 CORNER, OTHER = (1.0, 1.0), (-1.0, 1.0)

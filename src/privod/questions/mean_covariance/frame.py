@@ -22,8 +22,6 @@ from privod.privacy import AddRemove, Adjacency
 from privod.query.moments import UNIT, products_change, squared_products_change
 from privod.query.release_file import checked_columns
 
-__all__ = ["Change", "Frame", "change_of", "half_ranges", "radius_from"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

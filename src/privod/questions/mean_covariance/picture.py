@@ -13,8 +13,6 @@ from privod.questions.mean_covariance.release import NoisyMoments
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 MOST_WRITTEN = 12  # columns whose correlations are also written as numbers
 
 

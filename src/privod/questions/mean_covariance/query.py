@@ -54,8 +54,6 @@ from privod.query.score_counts import (
 from privod.questions.mean_covariance.frame import Frame, change_of, half_ranges, radius_from
 from privod.questions.mean_covariance.release import NoisyMoments
 
-__all__ = ["MeanCovariance"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

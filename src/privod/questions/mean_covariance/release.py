@@ -33,8 +33,6 @@ from privod.query.scorer import Explanation, Scorable, Scorer
 from privod.query.scores import check_fraction, scored_points
 from privod.questions.mean_covariance.frame import FEWEST_RECORDS, Frame, change_of, half_ranges
 
-__all__ = ["MomentScorer", "NoisyMoments", "ScoreName"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -8,8 +8,6 @@ from privod.audit.game import Game, Reading
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.questions.novelty_labels.query import NoveltyLabels
 
-__all__ = ["games", "table_with"]
-
 DOMAIN = Domain((Categorical("group", ("a", "b", "c")), Numeric("x", 0, 10)))
 YESSES = (Reading("labels that say yes", lambda value: float(sum(value))),)
 

@@ -28,8 +28,6 @@ from privod.query.checks import LARGEST_COUNT, numeric_columns, whole_number
 from privod.query.memory import likeness_bytes
 from privod.query.near import Near, Records, Tail, near_of
 
-__all__ = ["GROUP", "CrowdModel", "EditModel", "model_of", "plug_in_model"]
-
 GROUP = "privod.edit_models"
 """The entry point group by which other packages bring models: a function each."""
 

@@ -11,8 +11,6 @@ from privod.questions.novelty_labels.query import NoveltyLabels
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 FARTHEST = 30  # margins of the curve of errors
 
 

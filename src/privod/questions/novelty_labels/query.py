@@ -29,8 +29,6 @@ from privod.query.preview import Preview
 from privod.query.query import Query, Release
 from privod.questions.novelty_labels.models import CrowdModel, EditModel, model_of
 
-__all__ = ["NoveltyLabels"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class NoveltyLabels(Labels, Query[tuple[bool, ...]]):

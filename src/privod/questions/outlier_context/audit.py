@@ -17,8 +17,6 @@ from privod.query.query import Query
 from privod.questions.outlier_context.persons import persons_in
 from privod.questions.outlier_context.query import OutlierContext, PersonGroups
 
-__all__ = ["games", "same_contexts", "table_with"]
-
 DOMAIN = Domain(
     (Categorical("group", ("a", "b")), Numeric("age", 0, 100), Numeric("salary", 0, 100))
 )

@@ -27,8 +27,6 @@ from privod.questions.outlier_context import search
 from privod.questions.outlier_context.search import Candidates, Sampler
 from privod.questions.outlier_context.utility import OVERLAP, POPULATION, ContextUtility
 
-__all__ = ["GroupChoice"]
-
 USUAL_GROUP = 0.25  # of the records: about what a group of half of the values of two columns holds
 MOST_CONTEXTS = 2**26  # that a direct choice weighs: 256 MB of utilities, and minutes
 MOST_CONTEXTS_PLUGGED_IN = 2**16  # where each needs a call of somebody's function

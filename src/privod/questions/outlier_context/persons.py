@@ -10,8 +10,6 @@ from privod.data import Domain
 from privod.outliers.contexts.contexts import ContextSpace
 from privod.query.query import canonical_json
 
-__all__ = ["AskedAbout", "Category", "persons_in", "record_text"]
-
 Category = str | int
 
 

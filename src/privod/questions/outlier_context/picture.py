@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_for_owner"]
-
 MOST_ROWS = 24
 MOST_LETTERS = 60
 MOST_VALUE_LETTERS = 28

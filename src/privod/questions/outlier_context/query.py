@@ -33,8 +33,6 @@ from privod.questions.outlier_context.persons import record_text
 from privod.questions.outlier_context.search import MOST_VISITS, Sampler
 from privod.questions.outlier_context.utility import ContextUtility, context_utility
 
-__all__ = ["OutlierContext", "PersonGroups"]
-
 MOST_PERSONS = 100
 MOST_GROUPS = 100
 MOST_NAMED = 3  # persons that a sentence speaks of

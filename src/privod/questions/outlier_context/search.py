@@ -24,8 +24,6 @@ from privod.outliers.contexts.contexts import Choices, ContextSpace
 from privod.outliers.contexts.matching import RecordView
 from privod.outliers.contexts.packed import Packed, pack, unpack
 
-__all__ = ["MOST_VISITS", "Candidates", "Frontier", "Sampler", "candidates", "choose_by_number"]
-
 Sampler = Literal["auto", "direct", "uniform", "random-walk", "dfs", "bfs"]
 
 MOST_VISITS = 10_000  # contexts of one search

@@ -16,8 +16,6 @@ from privod.outliers.contexts.contexts import Context, ContextSpace
 from privod.outliers.contexts.detectors import made_up
 from privod.plug_ins import new_name
 
-__all__ = ["OVERLAP", "POPULATION", "ContextUtility", "context_utility", "plug_in_utility"]
-
 GROUP = "privod.context_utilities"
 """The entry point group by which other packages bring utilities: a `ContextUtility` each."""
 

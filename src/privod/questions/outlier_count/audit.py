@@ -11,8 +11,6 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.privacy import AddRemove, Adjacency, Replace
 from privod.questions.outlier_count.query import NOISES, CountedOutliers, OutlierCount
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Numeric("x", -100, 100),))
 MIXED = Domain((Numeric("x", -100, 100), Categorical("kind", ("a", "b"))))
 MAX_CROWD = 2

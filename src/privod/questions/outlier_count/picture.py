@@ -11,8 +11,6 @@ from privod.questions.outlier_count.query import CountedOutliers, OutlierCount
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 
 def draw(release: Release[CountedOutliers]) -> Figure:
     """The released count, and the least standard deviation of every noise at this price."""

@@ -56,8 +56,6 @@ from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import CERTAINTY, Preview, of_counts
 from privod.query.query import Release
 
-__all__ = ["NOISES", "CountedOutliers", "OutlierCount"]
-
 NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
 LARGEST_EPSILON = 10**9  # for a change of 1 it makes the smallest noise that is drawn

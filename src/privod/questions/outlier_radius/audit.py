@@ -9,8 +9,6 @@ from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
 from privod.questions.outlier_radius.query import ChosenRadius, OutlierRadius
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Numeric("x", -100, 100),))
 MAX_CROWD = 4
 SMALL, LARGE = 0.1, 1.0

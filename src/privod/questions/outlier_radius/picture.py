@@ -12,8 +12,6 @@ from privod.questions.outlier_radius.query import ChosenRadius, OutlierRadius
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 
 def draw(release: Release[ChosenRadius]) -> Figure:
     """The candidates with the chosen one, and the chance against edits, from public parameters."""

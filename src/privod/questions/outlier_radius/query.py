@@ -44,8 +44,6 @@ from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import Preview, of_choice
 from privod.query.query import Release
 
-__all__ = ["ChosenRadius", "OutlierRadius", "edits_to_share"]
-
 EDIT_SENSITIVITY = 1  # by so much one change moves the edits to the share
 MOST_RADII = 200
 LEAST_EPSILON, MOST_EPSILON = Fraction(1, 1000), 10**6

@@ -9,8 +9,6 @@ from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
 from privod.questions.outlier_subspaces.query import FoundSubspaces, OutlierSubspaces
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Numeric("x", -100, 100), Numeric("y", -100, 100)))
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "draw_chances", "draw_for_owner"]
-
 MOST_DRAWN = 30  # sets
 
 

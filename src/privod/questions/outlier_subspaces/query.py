@@ -53,8 +53,6 @@ from privod.query.query import Release
 from privod.questions.outlier_count.query import OutlierCount
 from privod.threads import available_threads, thread_pool
 
-__all__ = ["FoundSubspaces", "OutlierSubspaces", "columns_in_words"]
-
 MOST_STEPS = 2**20  # that a utility of 1, the most one change can bring, is cut into
 LEAST_LOSS = Fraction(1, 2**19)  # of one choice: with all steps its scale is 2^40, the largest
 LARGEST_LOSS = 10**9

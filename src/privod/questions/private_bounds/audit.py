@@ -9,8 +9,6 @@ from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
 from privod.questions.private_bounds.query import PrivateBounds
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Numeric("x", -(2.0**20), 2.0**20),))
 
 READINGS = (

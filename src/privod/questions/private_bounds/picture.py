@@ -13,8 +13,6 @@ from privod.query.query import Release
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 
 def draw(release: Release[tuple[Numeric, ...]]) -> Figure:
     """Each column's range as a bar with its ends written out; columns have their own units."""

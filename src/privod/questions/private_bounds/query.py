@@ -29,8 +29,6 @@ from privod.query.count_query import CountQuery
 from privod.query.preview import CERTAINTY, Preview
 from privod.query.query import Release
 
-__all__ = ["PrivateBounds"]
-
 Floats = NDArray[np.float64]
 
 MOST_ZOOMS = 50  # past these a float has no more bits to find

@@ -9,8 +9,6 @@ from privod.data import Domain, Ordinal, Table
 from privod.privacy import AddRemove, Replace
 from privod.questions.quantiles.query import Quantiles
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Ordinal("grade", ("a", "b")),))
 READINGS = (
     Reading("the median", lambda value: value.values[0][0]),

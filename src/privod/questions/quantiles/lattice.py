@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from privod.data import Date, Numeric, Ordinal, Table
 from privod.data.binning import Equal
 
-__all__ = ["Lattice"]
-
 Ints = NDArray[np.int64]
 MOST_CELLS = 1 << 15
 ORDER = np.array([0, 4, 2, 6, 1, 5, 3, 7])  # so that a few records lie far apart

@@ -11,8 +11,6 @@ from privod.questions.quantiles.query import NoisyQuantiles, Quantiles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 
 def draw(release: Release[NoisyQuantiles]) -> Figure:
     """A line for each column; bars are 95 % intervals."""

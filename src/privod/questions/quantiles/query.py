@@ -29,8 +29,6 @@ from privod.query.preview import Preview
 from privod.query.query import Release
 from privod.questions.quantiles.lattice import Lattice
 
-__all__ = ["NoisyQuantiles", "Quantiles"]
-
 Ints = NDArray[np.int64]
 DECILES = tuple(Fraction(place, 10) for place in range(1, 10))
 INTERVAL_SHARE = Fraction(1, 8)  # of epsilon, for the counts that intervals are read off

@@ -6,8 +6,6 @@ from privod.audit.game import Game, Reading
 from privod.data import Categorical, Domain, Table
 from privod.questions.rare_counts.query import RareCounts, ValueCounts
 
-__all__ = ["games"]
-
 DOMAIN = Domain((Categorical("letter", ("a", "b")), Categorical("grade", (1, 2))))
 
 

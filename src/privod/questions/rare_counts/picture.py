@@ -11,8 +11,6 @@ from privod.questions.rare_counts.query import RareCounts, ValueCounts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 MOST_BARS = 40
 
 

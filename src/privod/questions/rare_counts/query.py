@@ -35,8 +35,6 @@ from privod.query.likeness import Entry, Likeness, checked_entries, end_of
 from privod.query.preview import FEW, Preview, of_counts
 from privod.query.query import Query, Release
 
-__all__ = ["RareCounts", "ValueCounts"]
-
 MOST_CELLS = 100_000  # each is named and written out
 MOST_NAMED = 3  # cells that a sentence names
 LEAST_EXACT_EPSILON = Fraction(1, 10)  # ten exact answers from an allowance of 1, not 10^9

@@ -24,9 +24,6 @@ from privod.server.failures import UnknownToken
 from privod.server.site import site_of
 from privod.texts import check_text, check_texts, is_text
 
-__all__ = ["ANALYST", "ANYONE", "AUDITORS", "OPEN", "OWNER", "READERS", "SERVER_OWNER", "Access"]
-__all__ += ["Route", "api_route", "console_route", "form_of"]
-
 MOST_FIELDS = 1000
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 

@@ -16,8 +16,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from privod.server.limits import network_of
 
-__all__ = ["Connections", "PromptProtocol"]
-
 HEAD_SECONDS = 10.0
 HEAD_BYTES = 32 * 1024
 

@@ -31,8 +31,6 @@ from privod.server.limits import NoRoom, Slots, TooLarge, TooSlow, network_of
 from privod.server.logs import REQUEST_ID
 from privod.server.site import Site
 
-__all__ = ["API_PREFIX", "Middleware", "address_of"]
-
 API_PREFIX = "/api/"
 LONGEST_TOKEN = 200
 LOG = logging.getLogger("privod.server")

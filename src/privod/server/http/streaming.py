@@ -16,8 +16,6 @@ from starlette.responses import Response, StreamingResponse
 from privod.errors import NotFound
 from privod.server.jobs.answers import Encoded
 
-__all__ = ["send"]
-
 PIECE_BYTES = 64 * 1024
 RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 CACHING = {"cache-control": "private, no-cache", "accept-ranges": "bytes"}

@@ -33,8 +33,6 @@ from privod.server.jobs.writers import Writers
 from privod.server.limits import Limits
 from privod.wire import answer_key
 
-__all__ = ["Answers", "Encoded", "Summary"]
-
 FOLDER = "encoded"
 KEPT_BYTES = 64 * 1024 * 1024
 DIGEST_BYTES = 64  # in hexadecimal, before what a worker sends

@@ -10,8 +10,6 @@ from privod.query.preview import CERTAINTY
 from privod.query.query import Release
 from privod.questions.histogram.query import Histogram
 
-__all__ = ["differences"]
-
 MOST_ROWS = 100
 EACH = 1 - (1 - CERTAINTY) / 2  # both counts of a row are within it, by a union bound
 

@@ -22,8 +22,6 @@ from privod.ledger.private_files import private_directory
 from privod.query.query import Release, canonical_json
 from privod.query.scorer import Scorable
 
-__all__ = ["SMALL_BYTES", "Form", "encode", "read_stored"]
-
 Form = Literal["answer", "release", "csv", "svg", "summary"]
 SMALL_BYTES = 64 * 1024  # what is no larger is kept in memory, and needs no room on the disk
 

@@ -22,9 +22,6 @@ from privod.query.query import Query
 from privod.server.limits import Limits, TooMuchWork
 from privod.threads import available_threads
 
-__all__ = ["SHORT_SECONDS", "Allowed", "allowed", "check_work", "is_long"]
-__all__ += ["most_bytes", "most_seconds", "needed_bytes"]
-
 LOADED_BYTES = 2**31  # the library, stacks of threads, compiled loops, and all that is small
 RESIDENT_BYTES = 2**28  # of these, what a worker is taken to fill: four times what it was seen to
 PARTITION_BYTES = 2**27  # of rows that each thread unpacks at a time

@@ -44,8 +44,6 @@ from privod.server.jobs.worker import where
 from privod.server.jobs.workers import TaskStopped, Worker
 from privod.server.limits import Limits
 
-__all__ = ["Job", "Jobs", "Key", "State", "Turn", "new_id", "next_release_time", "recalled"]
-
 Result = TypeVar("Result")
 State = Literal["waiting", "answering", "done", "failed"]
 Key = tuple[str, str]

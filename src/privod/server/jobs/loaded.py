@@ -11,6 +11,4 @@ import numpy as np
 
 from privod.data.kernels.ranges import settle
 
-__all__: list[str] = []
-
 settle(np.zeros(1), 0.0, 1.0, 0.0)

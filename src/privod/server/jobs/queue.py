@@ -10,8 +10,6 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["FairQueue", "Taken"]
-
 Item = TypeVar("Item")
 
 

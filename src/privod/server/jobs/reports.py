@@ -13,8 +13,6 @@ from privod.server.jobs.worker import where
 from privod.server.jobs.workers import TaskFailed, Worker
 from privod.server.limits import Limits
 
-__all__ = ["Reports"]
-
 ONE_AT_A_TIME = (
     "This server is making a report of who is protected, and makes one at a time. Try again when it"
     " is done, or run `privod protected` where the curator is."

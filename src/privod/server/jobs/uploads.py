@@ -16,8 +16,6 @@ from privod.curator import Curator, Registered
 from privod.data import Domain
 from privod.errors import InvalidData, InvalidParameter
 
-__all__ = ["register", "remove_leftovers"]
-
 PREFIX = "upload-"  # then the process that takes it in
 ENDINGS = (".csv", ".parquet")
 

@@ -38,8 +38,6 @@ from privod.query.scorer import Scorable
 from privod.server.jobs.comparing import differences
 from privod.server.jobs.encoding import encode, read_stored
 
-__all__ = ["DONE", "FAILED", "PROGRESS", "READY", "where", "work"]
-
 READY, PROGRESS, DONE, FAILED = b"+", b"p", b"d", b"f"
 """How a worker's messages begin."""
 

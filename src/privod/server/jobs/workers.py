@@ -23,8 +23,6 @@ from privod.errors import Unavailable
 from privod.registry import questions
 from privod.server.jobs.worker import DONE, PROGRESS, READY, work
 
-__all__ = ["TaskFailed", "TaskStopped", "Worker", "load_library"]
-
 LOADED = f"{__package__}.loaded"  # done there once, not in the server nor in each worker
 READY_SECONDS = 300.0  # the first one loads the library, perhaps on a busy machine
 LOOK_SECONDS = 0.2  # between looks whether a task was stopped

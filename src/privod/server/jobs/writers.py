@@ -18,8 +18,6 @@ from privod.server.jobs.queue import FairQueue
 from privod.server.jobs.workers import TaskFailed, Worker
 from privod.server.limits import Limits
 
-__all__ = ["Writers"]
-
 TOO_MANY = (
     "Too many of your answers are being encoded, drawn or scored against."
     " Try again when some are done."

@@ -38,16 +38,6 @@ from privod.server.site import site_of, visitor_of
 from privod.server.views.pages import page, redirect, segment
 from privod.wire.acts import answer_type, body_of, in_path, shown
 
-__all__ = [
-    "check_confirmed",
-    "do",
-    "form_routes",
-    "json_routes",
-    "manage",
-    "read_form",
-    "request_form",
-]
-
 Done = TypeVar("Done")
 Dataset = Annotated[str, Path(max_length=1000)]
 

@@ -38,9 +38,6 @@ from privod.server.views.media import CSV
 from privod.server.views.pages import answer_path, fragment, page, page_of, redirect, segment
 from privod.wire import answer_key
 
-__all__ = ["ask", "ask_form", "job", "job_progress", "mock_data", "my_questions", "price"]
-__all__ += ["price_page", "questions", "stop_job"]
-
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
 MOST_SEARCHED = 5000  # of one's own questions, the newest
 LONGEST_ASKED = 160  # letters that a list shows of what was asked

@@ -25,9 +25,6 @@ from privod.server.views.dialects import dialect_choices, dialect_sent
 from privod.server.views.media import CSV, JSON, NOTEBOOK, PICTURE_HEADERS, SVG
 from privod.server.views.pages import answer_path, page, page_of
 
-__all__ = ["answer", "answer_csv", "answer_json", "answer_notebook", "answer_svg"]
-__all__ += ["answers", "fits", "score", "written"]
-
 LONGEST_SEARCH = 200
 MOST_SCORED = 1000
 

@@ -15,8 +15,6 @@ from privod.server.site import site_of, visitor_of
 from privod.server.views.answers import written
 from privod.server.views.pages import answer_path, page
 
-__all__ = ["compare"]
-
 MOST_COMPARED = 4
 
 

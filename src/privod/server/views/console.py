@@ -25,17 +25,6 @@ from privod.server.views.pages import STATIC, answer_path, page, page_of, redire
 if TYPE_CHECKING:
     from privod.server.provider import Provider
 
-__all__ = ["budget_picture", "data_set", "data_sets", "history", "robots", "sign_in"]
-__all__ += [
-    "provider_return",
-    "provider_sign_in",
-    "sign_in_form",
-    "sign_out",
-    "static",
-    "verify",
-    "verify_form",
-]
-
 SHOWN_ANSWERS = 20
 SHOWN_ENTRIES = 200
 LONGEST_PATH = 2000  # that a visitor is led to after signing in

@@ -9,8 +9,6 @@ from starlette.requests import Request
 from privod.data.csv_file import ENCODINGS, CsvDialect
 from privod.server.http.authorization import text_of
 
-__all__ = ["dialect_choices", "dialect_sent"]
-
 FIELDS = ("encoding", "separator", "decimal", "thousands", "quoting")
 SEPARATORS = ((",", "comma"), (";", "semicolon"), ("\t", "tab"), ("|", "bar"))
 

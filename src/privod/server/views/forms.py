@@ -17,8 +17,6 @@ from privod.privacy import AddRemove, Replace
 from privod.query.parameters import Parameter, parameters_of
 from privod.query.query import Query, canonical_json
 
-__all__ = ["Box", "Choice", "boxes_of", "domain_from_lines", "query_from_form", "with_header"]
-
 MOST_CHOICES = 300  # columns offered as boxes to tick; more are typed
 HINTS = {
     "conditions": "One condition a line, such as: amount >= 10000, or: country in DE, FR",

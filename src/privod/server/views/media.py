@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CSV", "JSON", "METRICS", "NOTEBOOK", "PICTURE_HEADERS", "SVG"]
-
 JSON = "application/json"
 SVG = "image/svg+xml"
 CSV = "text/csv; charset=utf-8"

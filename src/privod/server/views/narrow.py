@@ -20,8 +20,6 @@ from privod.server.failures import status_of
 from privod.server.site import site_of
 from privod.server.views.pages import page
 
-__all__ = ["protected", "protected_page"]
-
 Dataset = Annotated[str, Path(max_length=1000)]
 
 MOST_SAMPLED = 1000  # each is compared with all rows, or taken out of them

@@ -38,9 +38,6 @@ from privod.server.views.dialects import dialect_choices, dialect_sent
 from privod.server.views.forms import Box, Choice, domain_from_lines, with_header
 from privod.server.views.pages import page, redirect, segment
 
-__all__ = ["edit_columns", "make_token", "open_budget", "open_budget_form", "preview", "register"]
-__all__ += ["register_form", "report", "revoke_token", "tokens"]
-
 COLUMNS_FIELDS = (
     *("name", "columns", "person", "max_rows_per_person", "most_records", "continues"),
     *("title", "titles"),

@@ -26,18 +26,6 @@ from privod.server.failures import status_of
 from privod.server.site import Site, site_of
 from privod.wire import answer_key
 
-__all__ = [
-    "STATIC",
-    "answer_path",
-    "error_page",
-    "fragment",
-    "page",
-    "page_of",
-    "redirect",
-    "segment",
-    "set_cookie",
-]
-
 ON_A_PAGE = 50
 HEADINGS = {
     401: "Please sign in",

@@ -15,28 +15,6 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = [
-    "EVERYTHING",
-    "GRUBBS",
-    "HISTOGRAM",
-    "LOCAL_OUTLIER_FACTOR",
-    "Bin",
-    "Near",
-    "Population",
-    "Rule",
-    "distance_needed",
-    "grubbs_stands_out",
-    "histogram_stands_out",
-    "is_inside",
-    "is_local_outlier",
-    "local_outlier_factor",
-    "losses_endured",
-    "members_needed",
-    "own_bin",
-    "room_for",
-    "stands_out",
-]
-
 EVERYTHING, GRUBBS, LOCAL_OUTLIER_FACTOR, HISTOGRAM = 0, 1, 2, 3
 
 Floats = NDArray[np.float64]

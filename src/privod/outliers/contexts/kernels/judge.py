@@ -26,8 +26,6 @@ from privod.outliers.contexts.kernels.decide import (
     stands_out,
 )
 
-__all__ = ["HIGH", "LOW", "SIZE", "SQUARES", "TOTAL", "WEIGHT", "Cells", "Side", "judge_contexts"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 List = NDArray[np.int32]

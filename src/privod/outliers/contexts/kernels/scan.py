@@ -45,8 +45,6 @@ from privod.outliers.contexts.kernels.judge import (
     Side,
 )
 
-__all__ = ["MOST_LOST", "NO_MATCH", "Lost", "Menus", "Verdicts", "scan_contexts"]
-
 NO_MATCH = -1
 MOST_LOST = 64  # records; when more are gone, nearly every context held one of them
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["number_alike"]
-
 Ints = NDArray[np.int64]
 
 MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: it spreads small numbers

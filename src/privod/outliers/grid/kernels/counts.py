@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["cell_rows", "count_dense", "count_runs", "overshoot_rows", "pack_rows", "table_sums"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -32,8 +32,6 @@ from privod.outliers.grid.kernels.shell import (
 )
 from privod.outliers.grid.kernels.walks import Axes, Walked, cell_on, place_in
 
-__all__ = ["walk_dense"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Records = NDArray[Any]  # mypy knows no fields

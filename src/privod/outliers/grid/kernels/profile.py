@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["cells_of_rows", "count_cells", "count_octaves", "count_scores", "lattice_points"]
-__all__ += ["score_rows"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

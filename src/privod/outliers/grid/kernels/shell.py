@@ -19,22 +19,6 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = [
-    "AXIS",
-    "AXIS_CELL",
-    "CELL",
-    "PIGEONHOLES",
-    "SLACK",
-    "TAIL",
-    "TAIL_AXES",
-    "Shell",
-    "Tails",
-    "list_axes",
-    "list_shell",
-    "list_tails",
-    "restart",
-]
-
 Ints = NDArray[np.int64]
 Records = NDArray[Any]  # mypy knows no fields
 

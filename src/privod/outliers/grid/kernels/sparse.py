@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from privod.compiling import njit
 from privod.outliers.grid.kernels.walks import Axes, Walked, cell_on, place_in
 
-__all__ = ["Buckets", "walk_sparse"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

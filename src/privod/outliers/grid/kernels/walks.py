@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from privod.compiling import njit
 
-__all__ = ["INSIDE", "Axes", "Walked", "cell_on", "place_in"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
