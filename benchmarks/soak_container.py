@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -102,8 +103,8 @@ class Container:
     def _carry_out(self, word: str, rest: str) -> None:
         image = self.image
         if word == "COPY":
-            target = shlex.split(rest)[1]
-            self.run(["sh", "-c", f"cp {self._wheels}/*.whl {target}"])
+            target = shlex.split(rest)[-1]
+            self.run(["sh", "-c", f"cp {self._wheels}/* {target}"])
         elif word == "RUN":
             self.run(["sh", "-c", rest])
         elif word == "ENV":
@@ -242,6 +243,7 @@ def main() -> None:
             [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", wheels, str(ROOT)],
             check=True,
         )
+        shutil.copy(FILE.parent / "constraints.txt", wheels)
         entered = subprocess.run(
             ["unshare", "-m", "sh", "-c", ENTER, "sh", place, wheels, sys.executable, __file__],
             check=False,

@@ -12,14 +12,22 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import yaml
 from benchmarks import soak_container
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from privod.curator import Curator
 from privod.server.sample import DATASET, sample
 from privod.server.serve import Listening
 from tests.certificates import NAME, self_signed
@@ -232,8 +240,29 @@ def test_the_unit_is_one_that_systemd_reads(tmp_path: Path) -> None:
     assert not complaints
 
 
+def test_the_unit_leaves_little_exposed() -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("needs systemd-analyze")
+    rated = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", str(DEPLOY / "privod.service")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    exposure = re.search(r"exposure level for privod.service: ([0-9.]+)", rated.stdout)
+    assert exposure is not None, rated.stderr
+    assert float(exposure.group(1)) < 3
+
+
 def test_the_commands_of_the_examples_are_commands_of_privod() -> None:
     given = re.findall(r"--[a-z-]+", (DEPLOY / "privod.service").read_text())
+    for one in chart():
+        if one["kind"] == "StatefulSet":
+            first, *options = one["spec"]["template"]["spec"]["containers"][0].get(
+                "args", ["serve"]
+            )
+            assert first == "serve"
+            given += [option.partition("=")[0] for option in options]
     helped = subprocess.run(
         [sys.executable, "-c", START, "serve", "--help"],
         capture_output=True,
@@ -241,6 +270,7 @@ def test_the_commands_of_the_examples_are_commands_of_privod() -> None:
         check=True,
         env={**os.environ, "COLUMNS": "200"},
     )
+    assert "--answer-numbers" in given
     assert all(option in helped.stdout for option in given)
 
 
@@ -251,3 +281,152 @@ def test_every_instruction_of_the_container_file_is_carried_out_in_the_soak() ->
     assert len(runs) == 2
     assert all("\n" not in rest and "\\" not in rest for rest in runs)
     assert [rest for word, rest in found if word == "USER"] == ["privod"]
+
+
+def pinned() -> dict[str, str]:
+    lines = (DEPLOY / "constraints.txt").read_text().splitlines()
+    pairs = [line.split("==") for line in lines if not line.startswith("#")]
+    return {one[0]: one[1] for one in pairs}
+
+
+def installed_with(extras: set[str]) -> set[str]:
+    """Every package that an image with these extras holds, as this environment knows them."""
+    waiting: list[tuple[str, frozenset[str]]] = [("privod", frozenset(extras))]
+    seen = set()
+    while waiting:
+        name, wanted = waiting.pop()
+        if (name, wanted) in seen:
+            continue
+        seen.add((name, wanted))
+        for text in metadata.distribution(name).requires or ():
+            one = Requirement(text)
+            kinds = [{"extra": extra} for extra in wanted or {""}]
+            if one.marker is None or any(one.marker.evaluate(kind) for kind in kinds):
+                waiting.append((canonicalize_name(one.name), frozenset(one.extras)))
+    return {name for name, _ in seen} - {"privod"}
+
+
+def test_the_image_pins_its_base_and_every_package_of_all_server_extras() -> None:
+    text = (DEPLOY / "Containerfile").read_text()
+    base = re.search(r"^FROM python:3\.1\d\.\d+-\S+$", text, re.MULTILINE)
+    extras = re.search(r"\$wheel\[(.*)\]", text)
+    assert base is not None
+    assert extras is not None
+    named = set(extras.group(1).split(","))
+    assert {"server", "oidc", "postgres", "dask"} <= named
+    assert installed_with(named) <= set(pinned())
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    listed = [project["dependencies"], *project["optional-dependencies"].values()]
+    for one in map(Requirement, chain(*listed)):
+        version = pinned().get(canonicalize_name(one.name))
+        assert version is None or one.specifier.contains(version), one
+
+
+EXPRESSION = re.compile(r"\{\{ ([^{}]*) \}\}")
+RELEASE = {"Name": "hospital", "Namespace": "data"}
+
+
+def rendered(template: Path, values: dict[str, Any]) -> str:
+    """A template with its values; it may use nothing but values, names, and `toJson`."""
+
+    def value(found: re.Match[str]) -> str:
+        path, _, then = found.group(1).partition(" | ")
+        assert then in ("", "toJson")
+        root, *rest = path.removeprefix(".").split(".")
+        inside: Any = {"Values": values, "Release": RELEASE}[root]
+        for part in rest:
+            inside = inside[part]  # a value that values.yaml does not name fails here
+        assert then or not isinstance(inside, (dict, list))
+        return json.dumps(inside) if then else str(inside)
+
+    text = EXPRESSION.sub(value, template.read_text())
+    assert "{{" not in re.sub(r"\{\w+: \{", "", text).replace("requests: {storage", "")
+    return text
+
+
+def chart() -> list[dict[str, Any]]:
+    values = yaml.safe_load((DEPLOY / "helm" / "values.yaml").read_text())
+    templates = sorted((DEPLOY / "helm" / "templates").glob("*.yaml"))
+    assert rendered(DEPLOY / "helm" / "templates" / "NOTES.txt", values)
+    return [one for file in templates for one in yaml.safe_load_all(rendered(file, values))]
+
+
+def test_every_value_of_the_chart_is_used() -> None:
+    texts = "".join(file.read_text() for file in (DEPLOY / "helm" / "templates").iterdir())
+
+    def paths(values: dict[str, Any], above: str = ".Values") -> Iterator[str]:
+        for name, value in values.items():
+            path = f"{above}.{name}"
+            if isinstance(value, dict) and f"{path} |" not in texts:
+                yield from paths(value, path)
+            else:
+                yield path
+
+    for path in paths(yaml.safe_load((DEPLOY / "helm" / "values.yaml").read_text())):
+        assert f"{{{{ {path} " in texts, path
+
+
+def test_every_pod_of_the_chart_has_no_rights_and_a_root_it_cannot_write() -> None:
+    pods = [one["spec"]["template"]["spec"] for one in chart() if one["kind"] == "StatefulSet"]
+    assert len(pods) == 3
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["automountServiceAccountToken"] is False
+        for container in (*pod.get("initContainers", ()), *pod["containers"]):
+            closed = container["securityContext"]
+            assert closed["readOnlyRootFilesystem"] is True
+            assert closed["allowPrivilegeEscalation"] is False
+            assert closed["capabilities"] == {"drop": ["ALL"]}
+            mounted = {one["name"] for one in container["volumeMounts"]}
+            claimed = {"curator", "witness", "ledger"}
+            assert mounted <= {one["name"] for one in pod["volumes"]} | claimed
+
+
+def test_services_policies_and_selectors_of_the_chart_fit_together() -> None:
+    parts = chart()
+    pods = {one["metadata"]["name"]: one for one in parts if one["kind"] == "StatefulSet"}
+    for one in parts:
+        if one["kind"] == "Service":
+            ports = pods[one["spec"]["selector"]["app"]]["spec"]["template"]["spec"]["containers"]
+            named = {port["name"] for port in ports[0]["ports"]}
+            assert {port["targetPort"] for port in one["spec"]["ports"]} <= named
+        if one["kind"] == "NetworkPolicy":
+            assert one["spec"]["podSelector"]["matchLabels"]["app"] in pods
+    policies = {one["metadata"]["name"] for one in parts if one["kind"] == "NetworkPolicy"}
+    assert policies == set(pods)  # each accepts whom it must alone
+    curator = pods["hospital-curator"]["spec"]["template"]["spec"]["containers"][0]
+    given = {one["name"]: one.get("value") for one in curator["env"]}
+    assert given["PRIVOD_WITNESS"] == (
+        "https://hospital-witness.data.svc:8443/api/v1/witnesses/hospital"
+    )
+    assert {"PRIVOD_DATABASE", "PRIVOD_WITNESS_TOKEN"} <= set(given)
+
+
+def test_the_first_owner_of_the_chart_gets_one_token_however_often_a_pod_starts(
+    tmp_path: Path,
+) -> None:
+    pods = [one["spec"]["template"]["spec"] for one in chart() if one["kind"] == "StatefulSet"]
+    commands = {one["args"][0] for pod in pods for one in pod.get("initContainers", ())}
+    (command,) = commands
+    program = tmp_path / "bin" / "privod"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{START}" "$@"\n')
+    program.chmod(0o755)
+    at = tmp_path / "curator"
+    at.mkdir()
+    path = f"{program.parent}:{os.environ['PATH']}"
+    for _ in range(2):
+        environment = {**os.environ, "PATH": path, "PRIVOD_AT": str(at)}
+        subprocess.run(["sh", "-ec", command], check=True, env=environment)
+    token = (at / "first-owner").read_text().split()[-1]
+    assert token.startswith("privod_owner_")
+    assert (at / "first-owner").stat().st_mode & 0o777 == 0o600
+    with Curator.open(at) as curator:
+        assert len(curator.store.tokens()) == 1
+
+
+def test_helm_finds_nothing_wrong_with_the_chart() -> None:
+    if shutil.which("helm") is None:
+        pytest.skip("needs helm")
+    subprocess.run(["helm", "lint", "--strict", str(DEPLOY / "helm")], check=True)
+    subprocess.run(["helm", "template", "hospital", str(DEPLOY / "helm")], check=True)

@@ -6,16 +6,26 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
+from privod.ledger.acts import CloseBudget, OpenBudget
 from privod.ledger.witness import Head
+from privod.privacy import AddRemove, Loss, Replace
+from privod.server.jobs import jobs
+from privod.server.limits import Limits
 from privod.server.logs import REQUEST_ID, JsonLines
-from privod.server.metrics import Metrics, exposition
+from privod.server.metrics import FAMILIES, PREFIX, Metrics, exposition
+from tests.patience import PATIENCE
 from tests.running_server import CANARY, DOMAIN, Running, running
 
+DEPLOY = Path(__file__).parent.parent / "deploy"
 QUERY = {"name": "histogram", "columns": ["age"], "epsilon": "0.5"}
 
 
@@ -33,6 +43,7 @@ def read(text: str) -> dict[str, float]:
             assert line.split()[1] in ("HELP", "TYPE")
             continue
         name, _, value = line.rpartition(" ")
+        assert name not in samples  # one series, one line
         samples[name] = float(value)
     assert text.endswith("\n")
     return samples
@@ -52,12 +63,77 @@ def test_metrics_count_requests_refusals_jobs_charges_and_budgets(server: Runnin
     assert found["privod_requests_total" + ask % 200] == 1
     assert found["privod_requests_total" + ask % 409] == 1
     assert found['privod_refusals_total{kind="budget-exceeded"}'] == 1
-    assert found['privod_jobs_total{outcome="done"}'] == 1
-    assert found['privod_jobs{state="waiting"}'] == 0
+    assert found['privod_questions_ended_total{outcome="done"}'] == 1
+    assert found['privod_questions{state="waiting"}'] == 0
+    assert found['privod_workers{task="answer"}'] == 2
+    assert found["privod_writing_tasks"] == 0
+    assert found["privod_can_write"] == 1
     assert found["privod_ledger_entries"] == len(server.curator.history())
-    budget = '{adjacency="{\\"name\\":\\"add-remove\\"}",dataset="patients"}'
+    number = server.curator.budget("patients")[0].number
+    budget = f'{{adjacency="{{\\"name\\":\\"add-remove\\"}}",budget="{number}",dataset="patients"}}'
     assert found["privod_budget_left_epsilon" + budget] == 999.5
+    assert found["privod_budget_left_delta" + budget] == 0
+    assert found["privod_charges_total" + budget] == 1
     assert CANARY not in shown.text
+
+
+def test_no_family_is_another_with_a_suffix_that_prometheus_adds() -> None:
+    stems = [name.removesuffix("_total") for name in FAMILIES]
+    assert len(set(stems)) == len(stems)
+    suffixes = ("_total", "_created", "_count", "_sum", "_bucket", "_info")
+    counters = {name for name, (kind, _) in FAMILIES.items() if kind == "counter"}
+    assert counters == {name for name in FAMILIES if name.endswith(suffixes)}
+
+
+def test_versions_of_a_data_set_make_no_series_twice_and_a_closed_budget_none(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path) as server:
+        curator = server.curator
+        curator.register("later", {"age": [1.0], "sex": ["male"]}, DOMAIN, continues="patients")
+        curator.do(OpenBudget("patients", Replace(), Loss("3")), confirmed=True)
+        with server.api(server.token("owner")) as api:
+            before = read(api.get("/metrics").text)  # refuses a series that stands there twice
+            curator.do(CloseBudget("patients", AddRemove(), "a test"), confirmed=True)
+            after = read(api.get("/metrics").text)
+    left = "privod_budget_left_epsilon"
+    assert sorted(value for name, value in before.items() if left in name) == [3.0, 1000.0]
+    assert not [name for name in after if left in name]
+
+
+def test_the_board_and_the_alerts_use_every_family_and_no_other() -> None:
+    board = json.loads((DEPLOY / "grafana.json").read_text(encoding="utf-8"))
+    drawn = " ".join(
+        target["expr"] for panel in board["panels"] for target in panel.get("targets", ())
+    )
+    rules = yaml.safe_load((DEPLOY / "alerts.yaml").read_text(encoding="utf-8"))
+    alerts = [rule for group in rules["groups"] for rule in group["rules"]]
+    asked = " ".join(rule["expr"] for rule in alerts)
+    known = {PREFIX + name for name in FAMILIES}
+    assert set(re.findall(r"privod_\w+", drawn)) == known
+    assert set(re.findall(r"privod_\w+", asked)) <= known
+    for rule in alerts:
+        assert rule["annotations"]["summary"]
+        assert rule["labels"]["severity"] in ("warning", "critical")
+
+
+def test_questions_in_progress_change_at_release_times_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs, "FIRST_RELEASE_SECONDS", 3600.0)
+    looked = threading.Event()
+
+    def ask(_turn: jobs.Turn) -> str:
+        looked.set()  # the rows were looked at, and the answer is there
+        return "answer"
+
+    running_jobs: jobs.Jobs[str] = jobs.Jobs(Limits(workers=1, stop_seconds=0.0), lambda _: True)
+    for name in ("one", "two"):
+        running_jobs.start(ask, asker=name, key=("patients", name), question="histogram")
+    assert looked.wait(PATIENCE)
+    time.sleep(0.1)  # for an end that must not show: a busy machine only makes this weaker
+    assert running_jobs.under_way() == {"waiting": 1, "answering": 1}
+    running_jobs.close()
 
 
 def test_strangers_make_no_new_series(server: Running) -> None:
@@ -72,8 +148,8 @@ def test_strangers_make_no_new_series(server: Running) -> None:
 def test_a_label_with_quotes_and_lines_is_escaped() -> None:
     metrics = Metrics()
     metrics.count("requests_total", route='a"b\\c\nd')
-    written = exposition(metrics, {}, {}, 0)
-    assert 'privod_requests_total{route="a\\"b\\\\c\\nd"} 1' in written.splitlines()
+    written = exposition({"requests_total": metrics.samples("requests_total")})
+    assert 'privod_requests_total{route="a\\"b\\\\c\\nd"} 1.0' in written.splitlines()
 
 
 def test_a_token_for_one_data_set_sees_its_budget_alone(tmp_path: Path) -> None:

@@ -68,6 +68,9 @@ def serve(
             " What was accepted has all the time it takes."
         ),
     ] = 6 * 3600,
+    answer_numbers: Annotated[
+        int, typer.Option(help="Refuse, before the charge, answers that may hold more numbers.")
+    ] = 1_000_000,
     worker_memory: Annotated[
         int | None,
         typer.Option(
@@ -109,6 +112,7 @@ def serve(
         upload_bytes=max_upload * 1024**2,
         workers=workers,
         answer_seconds=answer_seconds,
+        answer_numbers=answer_numbers,
         answer_bytes=share_of_memory(workers) if worker_memory is None else worker_memory * 2**20,
     )
     provider = None

@@ -1,23 +1,37 @@
 """What an operator watches, as Prometheus reads it: counts of public things, nothing about rows.
 
-Each server process counts for itself since it started; budgets and the length of the ledger are
-those of the curator, the same from every process.
+Each server process counts for itself since it started; budgets, charges and the length of the
+ledger are those of the curator, the same from every process. What workers do changes at release
+times only.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
-
-from privod.curator import BudgetState
-from privod.query.query import canonical_json
 
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[Labels, float]
 
 PREFIX = "privod_"
+FAMILIES = {
+    "requests_total": ("counter", "Requests by method, route and status."),
+    "refusals_total": ("counter", "Requests that were refused, by kind."),
+    "questions_ended_total": ("counter", "Questions that ended, by outcome."),
+    "questions": ("gauge", "Questions in progress, by state; answering ones hold a worker."),
+    "workers": ("gauge", "Worker processes, by what they do: look at rows, or write answers."),
+    "writing_tasks": ("gauge", "Stored answers waiting to be encoded, drawn or scored, or at it."),
+    "writing_tasks_of_one_token": ("gauge", "The same, of the token that has most of them."),
+    "can_write": ("gauge", "1 where this process can write to its database, 0 on a full disk."),
+    "disk_free_bytes": ("gauge", "Room on the curator's disk."),
+    "ledger_entries": ("gauge", "Entries of the ledger."),
+    "charges_total": ("counter", "Charges in the ledger, by data set and budget."),
+    "budget_left_epsilon": ("gauge", "Epsilon left in each open budget."),
+    "budget_left_delta": ("gauge", "Delta left in each open budget."),
+}
+"""Every family: its name without the prefix, its kind, what it says. No name begins another's."""
 
 
 class Metrics:
@@ -39,56 +53,15 @@ class Metrics:
         return sorted(found)
 
 
-def exposition(
-    metrics: Metrics,
-    under_way: Mapping[str, int],
-    budgets: Mapping[str, Sequence[BudgetState]],
-    entries: int,
-) -> str:
-    """All of it in Prometheus' text format.
-
-    Parameters
-    ----------
-    metrics : Metrics
-        What this process counted.
-    under_way : dict
-        How many questions are in which state.
-    budgets : dict
-        The budgets of each data set.
-    entries : int
-        How long the ledger is.
-    """
-    counted = [
-        ("requests_total", "Requests by route and status."),
-        ("refusals_total", "Requests that were refused, by kind."),
-        ("jobs_total", "Questions that ended, by how."),
-    ]
+def exposition(samples: Mapping[str, Iterable[Sample]]) -> str:
+    """All families in Prometheus' text format."""
     lines: list[str] = []
-    for name, words in counted:
-        lines += _written(name, "counter", words, metrics.samples(name))
-    jobs = [((("state", state),), float(number)) for state, number in under_way.items()]
-    lines += _written("jobs", "gauge", "Questions under way, by state.", jobs)
-    lines += _written("ledger_entries", "gauge", "Entries of the ledger.", [((), float(entries))])
-    left = list(_left(budgets))
-    lines += _written("budget_left_epsilon", "gauge", "Epsilon left in each budget.", left)
+    for name, (kind, words) in FAMILIES.items():
+        lines += [f"# HELP {PREFIX}{name} {words}", f"# TYPE {PREFIX}{name} {kind}"]
+        for labels, value in samples.get(name, ()):
+            inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
+            lines.append(f"{PREFIX}{name}{f'{{{inside}}}' if inside else ''} {float(value)!r}")
     return "\n".join(lines) + "\n"
-
-
-def _left(budgets: Mapping[str, Sequence[BudgetState]]) -> Iterator[Sample]:
-    for name, states in budgets.items():
-        for state in states:
-            adjacency = canonical_json(state.adjacency.to_json())
-            yield (("adjacency", adjacency), ("dataset", name)), float(state.left.epsilon)
-
-
-def _written(name: str, kind: str, words: str, samples: Iterable[Sample]) -> list[str]:
-    lines = [f"# HELP {PREFIX}{name} {words}", f"# TYPE {PREFIX}{name} {kind}"]
-    for labels, value in samples:
-        inside = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
-        lines.append(
-            f"{PREFIX}{name}{{{inside}}} {value:g}" if inside else f"{PREFIX}{name} {value:g}"
-        )
-    return lines
 
 
 def _escaped(text: Any) -> str:

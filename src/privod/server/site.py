@@ -134,7 +134,7 @@ class Site:
             outcome = json.dumps(problem_of(problem)["error"])
             # Who is told to ask again later goes on then with what was charged.
             for_good = not job.work.is_parted and not isinstance(problem, Unavailable)
-        self.metrics.count("jobs_total", outcome=job.state())
+        self.metrics.count("questions_ended_total", outcome=job.state())
         self.end_record(job.id, outcome, for_good=for_good)
 
     def end_record(self, job_id: str, outcome: str | None, *, for_good: bool = True) -> None:

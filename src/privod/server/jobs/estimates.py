@@ -82,7 +82,8 @@ def check_work(curator: Curator, query: Query[Any], of: str, limits: Limits) -> 
     if numbers > limits.answer_numbers:
         raise TooMuchWork(
             f"{on} the answer may hold {numbers} numbers, and this server writes"
-            f" {limits.answer_numbers} at most. {fewer}; fewer bins give fewer numbers too."
+            f" {limits.answer_numbers} at most (--answer-numbers). {fewer}; fewer bins give fewer"
+            " numbers too."
         )
     seconds = most_seconds(curator, query, of)
     if seconds > limits.answer_seconds:

@@ -27,6 +27,7 @@ from privod.server.jobs.jobs import Job
 from privod.server.metrics import exposition
 from privod.server.site import site_of, visitor_of
 from privod.server.views.media import CSV, JSON, METRICS, PICTURE_HEADERS, SVG
+from privod.server.views.watching import gathered
 from privod.texts import check_texts
 from privod.wire.questions import describe
 
@@ -59,13 +60,9 @@ def ready(request: Request) -> dict[str, str]:
 
 
 def metrics(request: Request) -> Response:
-    """Counts for Prometheus: requests, jobs, workers, charges, budgets; nothing about rows."""
-    site, visitor = site_of(request), visitor_of(request)
-    names = [one.name for one in site.curator.datasets() if visitor.sees(one.name)]
-    budgets = {name: site.curator.budget(name) for name in names}
-    under_way = site.jobs.under_way()
-    written = exposition(site.metrics, under_way, budgets, site.curator.custody.head().number)
-    return Response(written, media_type=METRICS)
+    """Counts for Prometheus: requests, questions, workers, charges, budgets; nothing of rows."""
+    found = gathered(site_of(request), visitor_of(request))
+    return Response(exposition(found), media_type=METRICS)
 
 
 def openapi(request: Request) -> Response:
