@@ -14,10 +14,9 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.curator import Curator, backup
-from privod.curator.job_records import JobRecord
 from privod.curator.publication import GivenUp, Interrupted
 from privod.curator.rows import KeptRows
-from privod.curator.unfinished import MOST_RUNS
+from privod.curator.work import MOST_RUNS, JobRecord
 from privod.data import Categorical, Domain, Numeric
 from privod.data.mock import mock_rows
 from privod.data.sources import read

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pytest
 
-from privod.curator.job_records import MOST_LISTED
+from privod.curator.work import MOST_LISTED
 from privod.data import Domain, Numeric
 from privod.data.mock import mock_table
 from privod.mechanisms import secure

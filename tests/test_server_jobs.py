@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.curator import Curator
-from privod.curator.job_records import JobRecord, Room
 from privod.curator.publication import Interrupted
+from privod.curator.work import JobRecord, Room
 from privod.errors import (
     AnswerFailed,
     BudgetExceeded,

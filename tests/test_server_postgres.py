@@ -14,7 +14,7 @@ import httpx
 import pytest
 from benchmarks.soak_ledger import empty
 
-from privod.curator.job_records import JobRecord
+from privod.curator.work import JobRecord
 from privod.ledger.database import lock_number
 from privod.server import asking
 from privod.server.authentication import LONGEST_SESSION

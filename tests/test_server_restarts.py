@@ -19,10 +19,10 @@ import pytest
 
 from privod.client import connect
 from privod.curator import Answer, Curator
-from privod.curator.job_records import JobRecord
 from privod.curator.publication import NOT_STORED
 from privod.curator.results import NO_ANSWER
 from privod.curator.rows import KeptRows
+from privod.curator.work import JobRecord
 from privod.errors import Unavailable
 from privod.ledger.acts import CloseBudget
 from privod.ledger.sqlite import LEDGER_FILE

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.curator import Curator, backup, migrate, migration, restore
-from privod.curator.job_records import JobRecord
 from privod.curator.rows import RowStore
+from privod.curator.work import JobRecord
 from privod.data import Categorical, Domain, Numeric
 from privod.data.sources import read_with_report
 from privod.errors import (

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, expect
 
-from privod.curator.job_records import JobRecord, Room
+from privod.curator.work import JobRecord, Room
 from privod.data import Categorical, Domain, Numeric
 from privod.privacy import AddRemove, InCrowd, Loss
 from privod.questions.histogram.query import Histogram

@@ -7,14 +7,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from privod.curator import unfinished
+from privod.curator import work
 from privod.curator.custody import Custody
 from privod.curator.publication import NOT_STORED, GivenUp, Interrupted, Look, found, publish
 from privod.curator.questions import Question, adapted
 from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tables import Tables
-from privod.curator.unfinished import Begun
+from privod.curator.work import PendingAnswer, State
 from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import (
     AnswerFailed,
@@ -86,7 +86,7 @@ class Asking:
             if store.find_release(connection, question.key, question.query) is not None:
                 return Price((), affordable=True, already_answered=True)
             _check_open(connection, dataset.name)
-            left = unfinished.is_unfinished(connection, question.key)
+            left = work.is_charged(connection, question.key)
             folder, seal = store.where_rows_are(connection, dataset.name)
             if not left:
                 self._check_size(question, folder, seal)
@@ -119,24 +119,18 @@ class Asking:
         question = self._checked(query, dataset)
         with self._database.reading() as connection:
             paid = question.paid_before(connection, request_id)
-            if not paid and not unfinished.is_unfinished(connection, question.key):
+            if not paid and not work.is_charged(connection, question.key):
                 self._check_size(question, *store.where_rows_are(connection, dataset.name))
                 dues = question.dues(connection)
                 rows = dataset.domain.max_rows_per_person
                 ledger.check_left(dataset.name, dues, rows)
                 ledger.check_token(connection, dues, token, rows)
 
-    def was_charged(self, query: Query[Any], dataset: DataSet, request_id: str) -> bool:
-        """Whether a request was charged, whatever became of it."""
+    def state(self, query: Query[Any], dataset: DataSet, request_id: str | None = None) -> State:
+        """How far the answer to a question has come; charged by anybody, if no id is given."""
         question = self._checked(query, dataset)
         with self._database.glancing() as connection:
-            return question.paid_before(connection, request_id)
-
-    def is_unfinished(self, query: Query[Any], dataset: DataSet) -> bool:
-        """Whether a question was charged and whoever asks it next goes on with its answer."""
-        question = self._checked(query, dataset)
-        with self._database.glancing() as connection:
-            return unfinished.is_unfinished(connection, question.key)
+            return question.state(connection, request_id)
 
     def ask(
         self,
@@ -155,7 +149,7 @@ class Asking:
         if stored is not None:
             return self._already(question, stored)
         with self._database.reading() as connection:
-            left = unfinished.is_unfinished(connection, question.key)
+            left = work.is_charged(connection, question.key)
             if not left:
                 question.dues(connection)
             folder, seal = store.where_rows_are(connection, of)
@@ -205,7 +199,7 @@ class Asking:
 
     def _begin(
         self, question: Question, asker: Asker, *, again: bool
-    ) -> Begun | Release[Any] | None:
+    ) -> PendingAnswer | Release[Any] | None:
         """Charge a question in one transaction, or go on with one that was left.
 
         Or the release that somebody else paid for meanwhile; None if this request has failed. What
@@ -217,7 +211,7 @@ class Asking:
             stored = store.find_release(connection, question.key, question.query)
             if stored is not None:
                 return stored
-            begun = unfinished.begin_again(connection, question.key)
+            begun = work.begin_again(connection, question.key)
             if begun is None and question.paid_before(connection, asker.request_id):
                 return None  # and no error, which would undo that a key is erased
             _check_open(connection, of)  # it may have been retired while this waited
@@ -236,20 +230,22 @@ class Asking:
                 question.guarantee.rows_per_person,
             )
             if not again:
-                return Begun(charges, asker.request_id)
-            return unfinished.begin(connection, question.key, charges, asker.request_id)
+                return PendingAnswer(charges, asker.request_id)
+            return work.begin(connection, question.key, charges, asker.request_id)
 
     @contextmanager
-    def _failing_for_good(self, question: Question, begun: Begun, asker: Asker) -> Iterator[None]:
+    def _failing_for_good(
+        self, question: Question, begun: PendingAnswer, asker: Asker
+    ) -> Iterator[None]:
         """Never begin again what failed by itself, nor what was given up by all who paid for it."""
         try:
             yield
         except GivenUp:
             with suppress(PrivodError), self._database.writing() as connection:
                 of, own = question.dataset.name, begun.request == asker.request_id
-                jobs = unfinished.waiting_for(connection, of, question.text, begun.request)
-                if jobs <= own:  # but for the one that gave it up
-                    unfinished.erase_key(connection, question.key, begun.key)
+                jobs = work.waiting_for(connection, of, question.text, begun.request)
+                if jobs <= own and begun.key is not None:  # but for the one that gave it up
+                    work.erase(connection, question.key, begun.key)
             raise
         except AnswerFailed:
             if begun.key is not None:
@@ -281,7 +277,7 @@ class Asking:
     def _erase_failed(self, connection: Connection) -> set[tuple[str, bytes]]:
         failed = set(self._failed)
         for question, key in failed:
-            unfinished.erase_key(connection, question, key)
+            work.erase(connection, question, key)
         return failed
 
     def _already(self, question: Question, release: Release[Any]) -> Answer:

@@ -11,7 +11,6 @@ from typing import Any, Self, TypeVar
 from privod.curator.asking import Asker, Asking
 from privod.curator.custody import Custody
 from privod.curator.duplicates import same_rows
-from privod.curator.job_records import JobRecords
 from privod.curator.protection import (
     SAMPLE,
     Protection,
@@ -26,6 +25,7 @@ from privod.curator.rows import KeptRows, RowStore
 from privod.curator.server_notes import ServerNotes
 from privod.curator.tables import Tables
 from privod.curator.tokens import TokenStore
+from privod.curator.work import JobRecords
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
@@ -448,7 +448,7 @@ class Curator:
 
     def is_unfinished(self, query: Query[Any], of: str) -> bool:
         """Whether a question was charged and whoever asks it next goes on with its answer."""
-        return self.asking.is_unfinished(query, self.dataset(of))
+        return self.asking.state(query, self.dataset(of)) == "charged"
 
     def ask(
         self,

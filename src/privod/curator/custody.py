@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from privod.curator.unfinished import erase_all
+from privod.curator.work import erase_all
 from privod.errors import LedgerDamaged, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger.database import Connection, Database

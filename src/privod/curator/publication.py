@@ -11,7 +11,7 @@ from privod.curator.custody import Custody
 from privod.curator.questions import Question
 from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows
-from privod.curator.unfinished import Begun, erase, stands
+from privod.curator.work import PendingAnswer, erase, is_charged
 from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
@@ -62,7 +62,7 @@ def publish(
     custody: Custody,
     question: Question,
     found: Release[Any],
-    begun: Begun,
+    begun: PendingAnswer,
     asked_by: str,
 ) -> Answer:
     """Store the release and erase its key; only what is stored is ever shown.
@@ -75,7 +75,7 @@ def publish(
             release = store.find_release(connection, question.key, question.query)
             # Two were charged after a lock was lost: the first release counts.
             if release is None:
-                if begun.key is not None and not stands(connection, question.key, begun.key):
+                if begun.key is not None and not is_charged(connection, question.key, begun.key):
                     raise AnswerFailed(NO_ANSWER)
                 release = found.of_persons(question.guarantee.rows_per_person)
                 text = _text_of(question, release)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from privod.curator.work import State, is_charged
 from privod.errors import InvalidParameter, NoPromise
 from privod.ledger import chain as ledger
 from privod.ledger import store
@@ -107,3 +108,12 @@ class Question:
             rule = "was used for another question"
             raise InvalidParameter("request_id", rule, request_id, way_out)
         return bool(rows)
+
+    def state(self, connection: Connection, request_id: str | None) -> State:
+        """How far its answer has come: charged by this request, or by anybody if it is None."""
+        paid = self.paid_before(connection, request_id)
+        if store.has_release(connection, self.key):
+            return "stored"
+        if (paid or request_id is None) and is_charged(connection, self.key):
+            return "charged"
+        return "failed" if paid else "waiting"

@@ -17,9 +17,9 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from privod.curator.job_records import JobRecord, Room
 from privod.curator.results import NO_ANSWER
 from privod.curator.tokens import token_id
+from privod.curator.work import JobRecord, Room
 from privod.errors import AnswerFailed, LimitReached, NotFound, PrivodError, Unavailable
 from privod.query.catalog import query_from_json
 from privod.query.query import Query
@@ -71,7 +71,7 @@ def _begin(
         )
     check_work(site.curator, query, of, site.limits)
     dataset = site.curator.dataset(of)
-    site.curator.asking.was_charged(query, dataset, named)  # refuses an id that another has
+    site.curator.asking.state(query, dataset, named)  # refuses an id that another has
     if not price.affordable and not site.jobs.has(key):
         site.curator.asking.check_budget(query, dataset, named, token or None)
     records = site.curator.job_records
@@ -263,10 +263,10 @@ def _go_on(site: Site, record: JobRecord) -> None:
             site.end_record(record.id, "")
             return
         dataset = site.curator.dataset(record.dataset)
-        was_charged = site.curator.asking.was_charged(query, dataset, record.request)
-        if was_charged and not site.curator.is_unfinished(query, record.dataset):
+        state = site.curator.asking.state(query, dataset, record.request)
+        if state == "failed":
             raise AnswerFailed(NO_ANSWER)
-        _start(site, query, record, was_left=True, was_charged=was_charged)
+        _start(site, query, record, was_left=True, was_charged=state == "charged")
     except Unavailable:
         raise
     except PrivodError as problem:

@@ -133,7 +133,7 @@ class Site:
         except PrivodError as problem:
             outcome = json.dumps(problem_of(problem)["error"])
             # Who is told to ask again later goes on then with what was charged.
-            for_good = not job.work.is_parted and not isinstance(problem, Unavailable)
+            for_good = job.work.fate != "parted" and not isinstance(problem, Unavailable)
         self.metrics.count("questions_ended_total", outcome=job.state())
         self.end_record(job.id, outcome, for_good=for_good)
 

@@ -8,7 +8,7 @@ a few bits, and waits at most that factor longer. Progress is shown in tenths, a
 Rows are looked at in worker processes. No clock ends them; what takes more memory than any table of
 the declared size can take is ended (`estimates`). So is what nobody waits for any more: it was
 stopped by everybody who asked, or their tokens were revoked. Its charge stands. What a stopping
-server ends is begun again by the next one (`privod.curator.unfinished`), so no end is noted of it.
+server ends is begun again by the next one (`privod.curator.work`), so no end is noted of it.
 """
 
 from __future__ import annotations
@@ -115,6 +115,12 @@ def _last_release_time(seconds: float) -> float:
     return 0.0 if moment <= FIRST_RELEASE_SECONDS else moment / RELEASE_RATIO
 
 
+Fate = Literal["wanted", "given up", "left", "parted"]
+"""What people and the server want of it. Given up: a stop has had its effect, so that nobody can
+join in any more. Left: the server stops and leaves it to the next one. Parted: its asker waits no
+longer, and others still do."""
+
+
 @dataclass(eq=False)
 class _Work(Generic[Result]):
     """One question, answered once for everybody who asks it meanwhile."""
@@ -132,16 +138,11 @@ class _Work(Generic[Result]):
     """Set when the server stops and its patience is over."""
     stop_age: float | None = None
     """From which age on a stop has its effect: a release time, so that it tells no finer one."""
-    is_given_up: bool = False
-    """Whether a stop has had its effect, so that nobody can join in any more."""
-    is_left: bool = False
-    """Whether the server stops and leaves it to the next one."""
     is_long: bool = False
     """Whether it may take so long that a worker is kept free of it."""
     was_charged: bool = False
-    """Whether an earlier server process charged it and left it."""
-    is_parted: bool = False
-    """Whether its asker waits no longer, and others still do."""
+    """Whether its charge stands already, as where an earlier server process left it."""
+    fate: Fate = "wanted"
     _reports: list[tuple[float, int]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -158,15 +159,17 @@ class _Work(Generic[Result]):
     def take_stop_back(self) -> bool:
         """Go on because somebody waits again; false if the work was given up before."""
         with self._lock:
-            if not self.is_given_up:
-                self.stop_age = None
-                self.stopped.clear()
-            return not self.is_given_up
+            if self.fate == "given up":
+                return False
+            self.stop_age = None
+            self.stopped.clear()
+            return True
 
     def leave(self) -> None:
         """End the work with the server, for the next one to go on with; unless it was stopped."""
         with self._lock:
-            self.is_left = self.stop_age is None
+            if self.stop_age is None:
+                self.fate = "left"
             self.stopped.set()
             self.ending.set()
 
@@ -184,14 +187,15 @@ class _Work(Generic[Result]):
             if self.closing.is_set():
                 return self.stopped.is_set()
             if self.stop_age is not None and self._age(time.monotonic()) >= self.stop_age:
-                self.is_given_up = True
-            return self.is_given_up
+                self.fate = "given up"
+            return self.fate == "given up"
 
     def is_stopped_unbegun(self) -> bool:
         """The same before any row is looked at, when no release time needs to be waited for."""
         with self._lock:
-            self.is_given_up |= self.stop_age is not None
-            return self.is_given_up
+            if self.stop_age is not None:
+                self.fate = "given up"
+            return self.fate == "given up"
 
     def finish(self, outcome: Result | PrivodError) -> None:
         self.ended = time.monotonic()
@@ -272,7 +276,7 @@ class Turn:
         self._check_leader()
 
     def _check_left(self) -> None:
-        if self._work.is_left:
+        if self._work.fate == "left":
             raise Interrupted(self._work.left_words())
 
     def look(
@@ -295,7 +299,7 @@ class Turn:
                 stopped=self._is_stopped,
             )
         except TaskStopped:
-            if self._work.is_left:
+            if self._work.fate == "left":
                 raise Interrupted(LEFT_ANSWERING) from None
             raise GivenUp(STOPPED) from None
         return release_from_json(json.loads(written))
@@ -307,7 +311,8 @@ class Turn:
         """
         self._work.wait_for_release_time()
         if self._work.ending.is_set():
-            raise Interrupted(LEFT_ANSWERING) if self._work.is_left else GivenUp(STOPPED)
+            left = self._work.fate == "left"
+            raise Interrupted(LEFT_ANSWERING) if left else GivenUp(STOPPED)
 
     def _is_stopped(self) -> bool:
         if time.monotonic() - self._looked > VALID_SECONDS:
@@ -535,7 +540,7 @@ class Jobs(Generic[Result]):
     def _part(self, job: Job[Result], problem: PrivodError) -> None:
         """End one asker's job and leave the work to the others who wait for it."""
         job.work.jobs.remove(job)
-        alone: _Work[Result] = _Work(job.work.key, self._closing, jobs=[job], is_parted=True)
+        alone: _Work[Result] = _Work(job.work.key, self._closing, jobs=[job], fate="parted")
         alone.finish(problem)
         job.work = alone
 
@@ -611,7 +616,7 @@ class Jobs(Generic[Result]):
                 work.was_charged |= isinstance(problem, Interrupted)
                 now = time.monotonic()
                 deadline = now + STORE_SECONDS if deadline is None else deadline
-                if not work.was_charged or work.is_left:
+                if not work.was_charged or work.fate == "left":
                     raise
                 if now > deadline:  # it ends here, and who asks again goes on with it
                     raise Unavailable(str(problem)) from None

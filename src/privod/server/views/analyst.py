@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from privod.curator import fitting
-from privod.curator.job_records import JobRecord
+from privod.curator.work import JobRecord
 from privod.data import Domain
 from privod.data.mock import mock_rows
 from privod.errors import InvalidParameter, NoPromise, PrivodError
