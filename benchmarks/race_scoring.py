@@ -38,7 +38,7 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from privod.data import Domain, Numeric, Table
-from privod.estimators import GridKnnDetector, PrivateDetector
+from privod.estimators import PrivateDetector, QuestionDetector
 from privod.mechanisms import DiscreteLaplace, secure
 from privod.outliers.grid.grid import Grid
 from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
@@ -88,14 +88,24 @@ def _intelex() -> list[Racer]:
     return [Racer("sklearnex", lambda x: Patched(n_neighbors=N_NEIGHBORS).fit(x), _nearest)]
 
 
-def _all_cells(n_columns: int, expected: dict[str, Any]) -> list[Racer]:
+def _all_cells(n_columns: int, n: int) -> list[Racer]:
     """The detector that drops no cell, where there are at most so many as can be held."""
-    names = tuple(f"x{axis}" for axis in range(n_columns))
-    asked = GridKnn(columns=names, epsilon=1, expected_records=expected["expected_records"])
-    if asked.n_cells > MOST_HELD_CELLS:
+    if _grid(n_columns, n).n_cells > MOST_HELD_CELLS:
         return []
-    fit: Any = partial(GridKnnDetector, n_neighbors=N_NEIGHBORS, drop_below=None, **expected)
-    return [Racer("privod grid all cells", lambda x: fit().fit(x), lambda m, x: m.score_samples(x))]
+    kept = _grid(n_columns, n, drop_below=None)
+    return [
+        Racer("privod grid all cells", lambda x: _fitted(kept, x), lambda m, x: m.score_samples(x))
+    ]
+
+
+def _grid(n_columns: int, n: int, **more: Any) -> GridKnn:
+    names = tuple(f"x{axis}" for axis in range(n_columns))
+    return GridKnn(columns=names, epsilon=1, expected_records=n, **more)
+
+
+def _fitted(query: GridKnn, rows: Floats) -> QuestionDetector:
+    settings = {"n_neighbors": N_NEIGHBORS}
+    return QuestionDetector(query, bounds=(-REACH, REACH), settings=settings).fit(rows)
 
 
 def _released(points: Floats, expected_records: int) -> NoisyGrid:
@@ -108,11 +118,10 @@ def _released(points: Floats, expected_records: int) -> NoisyGrid:
 def racers(n_columns: int, n: int) -> list[Racer]:
     """Ours and the peers."""
     slow = n_columns >= WIDE or n >= 10**6
-    expected: dict[str, Any] = {"expected_records": n, "bounds": (-REACH, REACH)}
     return [
         Racer(
             "privod grid",
-            lambda x: GridKnnDetector(n_neighbors=N_NEIGHBORS, **expected).fit(x),
+            lambda x: _fitted(_grid(n_columns, n), x),
             lambda model, x: model.score_samples(x),
         ),
         Racer(
@@ -120,10 +129,10 @@ def racers(n_columns: int, n: int) -> list[Racer]:
             lambda x: _released(x, n),
             lambda grid, x: grid.walk(x, N_NEIGHBORS),
         ),
-        *_all_cells(n_columns, expected),
+        *_all_cells(n_columns, n),
         Racer(
             "privod profile",
-            lambda x: PrivateDetector(bounds=expected["bounds"]).fit(x),
+            lambda x: PrivateDetector(bounds=(-REACH, REACH)).fit(x),
             lambda model, x: model.score_samples(x),
         ),
         Racer(

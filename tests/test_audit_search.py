@@ -22,7 +22,7 @@ from privod.audit import (
     table_pairs,
 )
 from privod.data import Categorical, Domain, Numeric
-from privod.estimators import GridKnnDetector, PrivacyWarning
+from privod.estimators import PrivacyWarning, PrivateDetector
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, InCrowd, Replace
 
@@ -65,7 +65,7 @@ def test_an_estimator_holds_and_the_same_behind_a_scaler_does_not(
     """One record far out moves all others to one cell, once a scaler learned from it."""
     rows = np.random.default_rng(1).uniform(-1, 1, size=(60, 1))
     far = np.vstack([rows, [[1e9]]])
-    detector = GridKnnDetector(epsilon=1, bounds=(-3, 3), cells_per_axis=4)
+    detector = PrivateDetector(epsilon=1, bounds=(-3, 3), delta=0)
 
     def fitted(data: Any, _randomness: Randomness) -> float:
         pipeline = make_pipeline(StandardScaler(), detector) if scaled else detector

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privod.errors import InvalidParameter
-from privod.estimators import GridKnnDetector
 from privod.privacy import Loss
 from privod.query.catalog import release_from_json
 from tests.test_estimators import both, cloud
@@ -20,7 +18,7 @@ from tests.test_estimators import both, cloud
 
 @both
 def test_batches_add_up_at_their_own_epsilon(kind: Any) -> None:
-    detector = kind(epsilon=1, bounds=(-4, 4), expected_records=3000, random_state=0)
+    detector = kind(epsilon=1, bounds=(-4, 4), delta=0, random_state=0)
     detector.partial_fit(cloud(1500))
     first = detector.release_.value
     detector.set_params(epsilon=2.5).partial_fit(cloud(1500, seed=1))
@@ -37,7 +35,7 @@ def test_batches_add_up_at_their_own_epsilon(kind: Any) -> None:
 @both
 @pytest.mark.parametrize("epsilons", [(2.5, 1, 0.5), (0.5, 2.5, 1), (1, 1, 2.5)])
 def test_the_loss_of_batches_is_the_largest_in_whatever_order(kind: Any, epsilons: Any) -> None:
-    detector = kind(bounds=(-4, 4))
+    detector = kind(bounds=(-4, 4), delta=0)
     for place, epsilon in enumerate(epsilons):
         detector.set_params(epsilon=epsilon).partial_fit(cloud(200, seed=place))
     assert detector.guarantee_.loss == Loss(Fraction(5, 2))
@@ -47,13 +45,10 @@ def test_the_loss_of_batches_is_the_largest_in_whatever_order(kind: Any, epsilon
 @both
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_only_the_first_batch_pays_for_ranges(kind: Any, adjacency: Any) -> None:
-    detector = kind(epsilon=1, adjacency=adjacency).partial_fit(cloud(800))
-    ranges, columns = detector.bounds_release_, detector.release_.value.grid.columns
-    assert columns == ranges.value
+    detector = kind(epsilon=1, delta=0, adjacency=adjacency).partial_fit(cloud(800))
+    layout = detector.bounds_release_.value.layout
     detector.set_params(epsilon=0.9).partial_fit(cloud(800, seed=1) + 50)
-    assert detector.bounds_release_ is ranges
-    assert detector.release_.value.grid.columns == columns
-    assert detector.release_.guarantee.loss == Loss(Fraction(9, 10))
+    assert detector.release_.value.layout == layout
     assert detector.guarantee_.loss == Loss(1)  # of the first batch, ranges included
     assert detector.set_params(epsilon=2).partial_fit(cloud(9)).guarantee_.loss == Loss(2)
     assert detector.guarantee_.adjacency.name == adjacency
@@ -73,33 +68,3 @@ def test_seeded_batches_have_other_noise_each(kind: Any) -> None:
     for _ in range(3):
         again.partial_fit(rows)
     assert again.release_.value == detector.release_.value
-
-
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
-@pytest.mark.parametrize("epsilons", [(5, 2, 8), (8, 2, 5), (2, 8, 5)])
-def test_batches_of_a_grid_that_drops_cells_count_their_records_and_keep_the_promise(
-    adjacency: Any, epsilons: tuple[int, ...]
-) -> None:
-    detector = GridKnnDetector(
-        bounds=(-5, 5), cells_per_axis=9, expected_records=20_000, adjacency=adjacency
-    )
-    for place, epsilon in enumerate(epsilons):
-        rows = cloud(1000 * (place + 1), 6, seed=place)
-        value = detector.set_params(epsilon=epsilon).partial_fit(rows).release_.value
-        least, most = Fraction(1, max(epsilons[: place + 1])), Loss(max(epsilons[: place + 1]))
-        assert detector.guarantee_.loss == detector.release_.guarantee.loss == most
-        assert value.guarantee.loss == most
-        assert value.records.noise.least_scale == 50 * least
-        again = release_from_json(json.loads(json.dumps(detector.release_.to_json())))
-        assert again.value == value
-    assert abs(value.total - 6000) < 40 * value.records.noise.deviation
-    assert value.noise.n_draws == value.records.noise.n_draws == 3
-
-
-def test_a_batch_too_noisy_for_the_cells_that_are_kept_is_told_to_take_more_epsilon() -> None:
-    detector = GridKnnDetector(epsilon=1, bounds=(-5, 5), cells_per_axis=5, expected_records=10**6)
-    detector.partial_fit(cloud(100, 10))
-    before = detector.release_
-    with pytest.raises(InvalidParameter, match=r'drop_below .* "auto", or more epsilon'):
-        detector.set_params(epsilon=0.01).partial_fit(cloud(100, 10))
-    assert detector.release_ is before

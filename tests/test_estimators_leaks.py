@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -18,35 +17,35 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScale
 
 from privod.errors import InvalidParameter
 from privod.estimators import (
-    GridKnnDetector,
     PrivacyWarning,
     PrivateDetector,
+    QuestionDetector,
     Spending,
     search_loss,
     spending,
     spent,
 )
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.questions.grid_knn.query import GridKnn
 
-both = pytest.mark.parametrize("kind", [GridKnnDetector])
+both = pytest.mark.parametrize("kind", [PrivateDetector])
 
 
 def cloud(n: int) -> NDArray[np.float64]:
     return np.random.default_rng(0).normal(size=(n, 2))
 
 
-SCORES = (*(GridKnnDetector(score_by=by) for by in ("graded", "basic", "weighted")),)
-
-
-@pytest.mark.parametrize("detector", SCORES, ids=lambda one: f"{type(one).__name__}-{one.score_by}")
+@pytest.mark.parametrize("score_by", ["graded", "basic", "weighted"])
 @pytest.mark.parametrize("columns", [1, 3])
-def test_scores_do_not_tell_where_in_its_cell_a_row_lies(detector: Any, columns: int) -> None:
+def test_scores_do_not_tell_where_in_its_cell_a_row_lies(score_by: str, columns: int) -> None:
     """The tie-break told the row to 1e-12, and the order of the walk told a sixth of its cell.
 
     Whoever knows all but one column of a row, and its score, looked for the value that scores so.
     """
     rng = np.random.default_rng(columns)
-    fitted = clone(detector).set_params(epsilon=5, bounds=(-4, 4), random_state=0)
+    query = GridKnn(columns=tuple(f"x{at}" for at in range(columns)), epsilon=5)
+    settings = {"score_by": score_by}
+    fitted = QuestionDetector(query, bounds=(-4, 4), settings=settings, random_state=0)
     fitted.fit(rng.normal(size=(300, columns)))
     width = 8 / fitted.release_.value.grid.cells_per_axis
     for place in range(20):
@@ -87,10 +86,10 @@ def test_a_detector_behind_a_fitted_step_warns_and_names_it(kind: Any) -> None:
 
 
 def test_a_detector_in_the_shape_of_pyod_warns_too() -> None:
-    from privod.estimators.pyod import PrivateKNN
+    from privod.estimators.pyod import PrivateOD
 
     with pytest.warns(PrivacyWarning, match="has fitted standardscaler to the rows"):
-        make_pipeline(StandardScaler(), PrivateKNN(epsilon=0.5)).fit(cloud(100))
+        make_pipeline(StandardScaler(), PrivateOD(epsilon=0.5)).fit(cloud(100))
 
 
 @both
@@ -98,7 +97,7 @@ def test_steps_that_learn_nothing_from_the_rows_are_no_leak(kind: Any) -> None:
     known = FrozenEstimator(StandardScaler().fit(cloud(50)))  # of public rows
     for step in (FunctionTransformer(np.arcsinh), Normalizer(), known, "passthrough"):
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
+            warnings.simplefilter("error", PrivacyWarning)
             make_pipeline(step, kind(epsilon=0.5)).fit(cloud(100))
 
 
@@ -110,9 +109,10 @@ def test_the_leak_that_the_warning_names_is_there() -> None:
     """
     rows = np.random.default_rng(1).uniform(-1, 1, size=(500, 2))
     far = np.vstack([rows, [1e9, 1e9]])
+    query = GridKnn(columns=("x0", "x1"), epsilon=0.5)
 
     def spread(data: NDArray[np.float64]) -> bool:
-        pipeline = make_pipeline(StandardScaler(), GridKnnDetector(epsilon=0.5, bounds=(-3, 3)))
+        pipeline = make_pipeline(StandardScaler(), QuestionDetector(query, bounds=(-3, 3)))
         with pytest.warns(PrivacyWarning, match="standardscaler"):
             pipeline.fit(data)
         counts = pipeline[-1].release_.value.counts
@@ -124,8 +124,8 @@ def test_the_leak_that_the_warning_names_is_there() -> None:
 
 def test_a_search_says_what_all_its_fits_lose() -> None:
     search = GridSearchCV(
-        GridKnnDetector(bounds=(-4, 4)),
-        {"epsilon": ["0.1", "0.2"], "n_neighbors": [3, 5]},
+        PrivateDetector(bounds=(-4, 4), delta=0),
+        {"epsilon": ["0.1", "0.2"], "contamination": [0.1, 0.2]},
         scoring=lambda detector, rows: float(detector.score_samples(rows).mean()),
         cv=3,
     )
@@ -141,29 +141,29 @@ def test_a_search_says_what_all_its_fits_lose() -> None:
 
 
 def test_cross_validation_counts_every_fold() -> None:
-    detector = GridKnnDetector(epsilon="0.5", bounds=(-4, 4))
+    detector = PrivateDetector(epsilon="0.5", bounds=(-4, 4), delta=0)
     with pytest.warns(PrivacyWarning, match="several times"), spending() as meter:
         cross_val_score(detector, cloud(60), scoring=lambda *_: 0.0, cv=4)
     assert meter.total == Spending(4, Guarantee(Loss(4), Replace()))
 
 
 def test_an_ensemble_of_detectors_warns() -> None:
-    detector = GridKnnDetector(epsilon="0.5", bounds=(-4, 4))
+    detector = PrivateDetector(epsilon="0.5", bounds=(-4, 4), delta=0)
     with pytest.warns(PrivacyWarning, match="a row that a sample holds twice loses twice"):
         BaggingRegressor(detector, n_estimators=2).fit(cloud(60), np.zeros(60))
 
 
 def test_a_detector_by_itself_warns_of_nothing() -> None:
-    from privod.estimators.pyod import PrivateKNN
+    from privod.estimators.pyod import PrivateOD
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyWarning)
-        GridKnnDetector(epsilon="0.5", bounds=(-4, 4)).fit(cloud(60))
-        PrivateKNN(epsilon="0.5", bounds=(-4, 4)).fit(cloud(60))
+        PrivateDetector(epsilon="0.5", bounds=(-4, 4), delta=0).fit(cloud(60))
+        PrivateOD(epsilon="0.5", bounds=(-4, 4), delta=0).fit(cloud(60))
 
 
 def test_batches_count_each() -> None:
-    detector = GridKnnDetector(epsilon="0.5", bounds=(-4, 4))
+    detector = PrivateDetector(epsilon="0.5", bounds=(-4, 4), delta=0)
     with spending() as meter:
         assert meter.total == Spending()
         detector.partial_fit(cloud(30)).partial_fit(cloud(40))
@@ -172,11 +172,11 @@ def test_batches_count_each() -> None:
 
 def test_a_fit_that_is_refused_loses_nothing() -> None:
     with spending() as meter, pytest.raises(InvalidParameter):
-        GridKnnDetector(epsilon=1e-30).fit(cloud(30))
+        PrivateDetector(epsilon=1e-30, delta=0).fit(cloud(30))
     assert meter.total == Spending()
 
 
-@pytest.mark.parametrize("wrong", [None, StandardScaler(), GridKnnDetector()])
+@pytest.mark.parametrize("wrong", [None, StandardScaler(), PrivateDetector()])
 def test_the_loss_of_what_is_no_fitted_search_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidParameter, match="search must be a search"):
         search_loss(wrong)

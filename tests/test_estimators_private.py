@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from privod import estimators
 from privod.data import Categorical, Numeric
 from privod.errors import InvalidParameter
-from privod.estimators import GridKnnDetector, PrivateDetector, UnreliableFit
+from privod.estimators import PrivateDetector, UnreliableFit
 from privod.estimators.spending import spending
 from privod.privacy import Loss
 
@@ -214,11 +214,8 @@ def test_columns_that_go_together_tell_what_no_column_tells_alone() -> None:
     ],
 )
 def test_bounds_may_be_written_in_many_ways(bounds: Any, ranges: Any) -> None:
-    for kind in (PrivateDetector, GridKnnDetector):
-        detector: Any = kind(bounds=bounds).fit(cloud(30, 2))
-        value = detector.release_.value
-        columns = value.layout.columns if kind is PrivateDetector else value.columns
-        assert [(column.low, column.high) for column in columns] == ranges
+    columns: Any = PrivateDetector(bounds=bounds).fit(cloud(30, 2)).release_.value.columns
+    assert [(column.low, column.high) for column in columns] == ranges
 
 
 @pytest.mark.parametrize(
@@ -227,12 +224,6 @@ def test_bounds_may_be_written_in_many_ways(bounds: Any, ranges: Any) -> None:
 def test_wrong_bounds_are_refused(bounds: Any) -> None:
     with pytest.raises(ValueError, match=r"bounds|range"):
         PrivateDetector(bounds=bounds).fit(cloud(20, 2))
-
-
-def test_a_detector_of_numbers_refuses_categories() -> None:
-    bounds: Any = {"x0": Categorical("x0", (1, 2))}
-    with pytest.raises(InvalidParameter, match="PrivateDetector"):
-        GridKnnDetector(bounds=bounds).fit(cloud(20, 1))
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from privod.errors import InvalidParameter
-from privod.estimators.pyod import STAND_INS, PrivateKNN, PrivateOD
+from privod.estimators.pyod import STAND_INS, PrivateOD
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyOD's own: deprecations, the cost of rejection
 
 Floats = NDArray[np.float64]
 
-both = pytest.mark.parametrize("kind", [PrivateKNN, PrivateOD])
+both = pytest.mark.parametrize("kind", [PrivateOD])
 
 
 class Fitted(NamedTuple):
@@ -51,18 +51,13 @@ def data(n_features: int = 2, n_train: int = 200) -> Any:
 
 @pytest.fixture(
     scope="module",
-    params=[
-        (PrivateKNN, {"score_by": "graded"}, 2),
-        (PrivateOD, {}, 10),
-    ],
-    ids=["as KNN", "profile"],
+    params=[2, 10],
 )
 def fitted(request: pytest.FixtureRequest) -> Fitted:
-    kind, named, n_features = request.param
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rows, asked, _, asked_labels = data(n_features)
-        face = kind(epsilon=10, **named, random_state=1).fit(rows)
+        rows, asked, _, asked_labels = data(request.param)
+        face = PrivateOD(epsilon=10, random_state=1).fit(rows)
     return Fitted(face, rows, asked, asked_labels)
 
 
@@ -73,19 +68,6 @@ def test_what_fitting_leaves_is_there(fitted: Fitted) -> None:
     assert set(face.labels_.tolist()) == {0, 1}
     assert np.isfinite([face.threshold_, face._mu, face._sigma]).all()
     np.testing.assert_allclose(face.decision_function(rows), face.decision_scores_)
-
-
-@pytest.mark.parametrize("drop_below", ["auto", None, 3])
-def test_cells_may_be_dropped_or_kept(drop_below: int | str | None) -> None:
-    rows = np.random.default_rng(0).normal(size=(2000, 6))
-    named: dict[str, Any] = {"expected_records": 2000, "bounds": (-5, 5), "random_state": 1}
-    named |= {"epsilon": 100, "cells_per_axis": 8, "drop_below": drop_below}
-    face = clone(PrivateKNN(**named)).fit(rows)
-    released = face.detector_.release_
-    assert released.query.drop_below == drop_below
-    assert (released.value.cells is None) == (drop_below is None)
-    assert np.isfinite(face.predict_confidence(rows[:5])).all()
-    assert 0 < face.labels_.mean() < 0.6
 
 
 def test_outliers_score_higher_and_labels_follow_the_threshold(fitted: Fitted) -> None:
@@ -166,7 +148,7 @@ def test_every_method_that_pyod_gives_a_detector_is_known_here() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", [PrivateKNN])
+@both
 @pytest.mark.parametrize("method", PREDICTING)
 def test_the_same_release_of_other_rows_predicts_the_same(
     kind: Any, method: str, monkeypatch: pytest.MonkeyPatch
@@ -176,7 +158,7 @@ def test_the_same_release_of_other_rows_predicts_the_same(
     face = kind(epsilon=1, bounds=(-5, 5)).fit(rows)
     expected = PREDICTING[method](face, asked)
     release = face.detector_.release_
-    monkeypatch.setattr(type(release.query), "answer", lambda *_: release)
+    monkeypatch.setattr(type(release.query), "answer_rows", lambda *_: release)
     for others in (np.vstack([rows, [[900.0, 0.0]]]), rows[:20] / 3, rows + 4):
         labels = np.arange(len(others)) % 3
         other = kind(epsilon=1, bounds=(-5, 5)).fit(others, labels)
@@ -220,7 +202,7 @@ def test_confidence_is_pyods_for_the_released_scores_and_number_of_records(
     np.testing.assert_allclose(face.compute_rejection_stats(T=20), stats)
 
 
-@pytest.mark.parametrize("kind", [PrivateKNN])
+@both
 def test_a_failed_fit_leaves_the_face_as_it_was(kind: Any) -> None:
     rows, asked, *_ = data()
     face = kind(random_state=0).fit(rows)
@@ -228,13 +210,6 @@ def test_a_failed_fit_leaves_the_face_as_it_was(kind: Any) -> None:
     with pytest.raises(ValueError, match="epsilon"):
         face.set_params(epsilon=1e-30).fit(rows)
     assert face.decision_function(asked).tolist() == before.tolist()
-
-
-@pytest.mark.parametrize("kind", [PrivateKNN])
-def test_adjacency_and_zooms_reach_the_detector(kind: Any) -> None:
-    face = kind(adjacency="replace", bounds_zooms=3).fit(data()[0])
-    assert face.detector_.guarantee_.adjacency.name == "replace"
-    assert face.detector_.bounds_release_.query.zooms == 3
 
 
 def test_the_older_ways_to_fit_and_score_work(fitted: Fitted) -> None:
@@ -343,9 +318,9 @@ def test_feature_bagging_takes_it(kind: Any) -> None:
     assert roc_auc_score(asked_labels, bagging.decision_function(asked)) > 0.8
 
 
-def test_a_locally_chosen_mixture_takes_both() -> None:
+def test_a_locally_chosen_mixture_takes_it() -> None:
     rows, asked, _, asked_labels = data(n_train=120)
-    members = [PrivateKNN(epsilon=20, random_state=0), PrivateOD(epsilon=20, random_state=0)]
+    members = [PrivateOD(epsilon=20, random_state=seed) for seed in range(2)]
     mixture = LSCP(members, random_state=0).fit(rows)
     assert roc_auc_score(asked_labels, mixture.decision_function(asked)) > 0.8
 

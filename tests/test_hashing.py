@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from privod.errors import InvalidParameter
-from privod.estimators import HashedDetector
 from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit
 from privod.outliers.hashing.plan import HashPlan, collision_probability, smallest_bin_threshold
 from privod.outliers.hashing.tables import bin_records, draw_family, find_suspects
@@ -182,23 +181,3 @@ def test_a_radius_that_single_precision_cannot_resolve_is_refused() -> None:
     points = np.array([[0.0], [1e9]])
     with pytest.raises(InvalidParameter, match="radius"):
         HashedOutliers(radius=1e-3, far_fraction=0.9).find(points)
-
-
-def test_the_estimator_labels_what_the_analysis_finds() -> None:
-    points = clustered(6, 2000, strangers=3)
-    labels = HashedDetector(radius=5.0).fit_predict(points)
-    assert np.flatnonzero(labels == -1).tolist() == [1997, 1998, 1999]
-    with pytest.raises(ValueError, match="radius"):
-        HashedDetector(radius=-1.0).fit(points)
-
-
-def test_the_estimator_finds_a_radius_and_scores_every_record() -> None:
-    points = clustered(6, 3000, strangers=3)
-    fitted = HashedDetector().fit(points)
-    assert 0.001 <= (fitted.labels_ == -1).mean() <= 0.03  # about one in a hundred
-    assert (fitted.labels_[-3:] == -1).all()
-    near = (np.linalg.norm(points[:, None] - points[None, :], axis=2) <= fitted.radius_).sum(axis=1)
-    assert fitted.scores_ == pytest.approx(1 - near / len(points))
-    outlying = fitted.labels_ == -1
-    assert fitted.scores_[outlying].min() > fitted.scores_[~outlying].max()
-    assert (HashedDetector().fit(np.ones((50, 2))).labels_ == 1).all()

@@ -17,7 +17,7 @@ from privod.cli.joint import _charge
 from privod.curator import Curator
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, NoPromise
-from privod.estimators import GridKnnDetector, PrivateDetector, charged_to
+from privod.estimators import PrivateDetector, charged_to
 from privod.estimators.spending import spending
 from privod.joint.detector.question import JointDetector
 from privod.joint.published.question import PublishedOutliers
@@ -50,14 +50,14 @@ def charges(curator: Curator) -> list[Entry]:
 
 def test_fits_and_questions_have_one_count(curator: Curator) -> None:
     with charged_to(curator, "people", "detectors of the spring report"):
-        GridKnnDetector(epsilon="0.3", bounds=(0, 1)).fit(POINTS)
-        GridKnnDetector(epsilon="0.2").fit(POINTS)  # ranges included
+        PrivateDetector(epsilon="0.3", delta=0, bounds=(0, 1)).fit(POINTS)
+        PrivateDetector(epsilon="0.2", delta=0).fit(POINTS)  # ranges included
         PrivateDetector(epsilon="0.1", bounds=(0, 1), delta=0).fit(POINTS)
     assert spent(curator) == Loss("0.6")
     curator.ask(Histogram(columns=("x0",), epsilon="0.3"), "people")
     with charged_to(curator, "people"), pytest.raises(BudgetExceeded):
-        GridKnnDetector(epsilon="0.3", bounds=(0, 1)).fit(POINTS)
-    GridKnnDetector(epsilon="0.3", bounds=(0, 1)).fit(POINTS)  # outside nothing is charged
+        PrivateDetector(epsilon="0.3", delta=0, bounds=(0, 1)).fit(POINTS)
+    PrivateDetector(epsilon="0.3", delta=0, bounds=(0, 1)).fit(POINTS)  # outside nothing is charged
     assert spent(curator) == Loss("0.9")
     reasons = [entry.query["reason"] for entry in charges(curator)[:3] if entry.query]
     assert reasons == ["detectors of the spring report"] * 3
@@ -67,7 +67,7 @@ def test_fits_and_questions_have_one_count(curator: Curator) -> None:
 def test_a_fit_is_charged_before_it_looks_and_a_refused_one_leaves_no_trace(
     curator: Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    detector = GridKnnDetector(epsilon="2", bounds=(0, 1))
+    detector = PrivateDetector(epsilon="2", delta=0, bounds=(0, 1))
     before = curator.head()
     with charged_to(curator, "people"), pytest.raises(BudgetExceeded):
         detector.fit(POINTS)
@@ -78,14 +78,16 @@ def test_a_fit_is_charged_before_it_looks_and_a_refused_one_leaves_no_trace(
         assert spent(curator) == Loss("0.5")
         raise MemoryError
 
-    monkeypatch.setattr("privod.questions.grid_knn.query.GridKnn.answer", fails)
+    monkeypatch.setattr(
+        "privod.questions.detector_profile.query.DetectorProfile.answer_rows", fails
+    )
     with charged_to(curator, "people"), pytest.raises(MemoryError):
-        GridKnnDetector(epsilon="0.5", bounds=(0, 1)).fit(POINTS)
+        PrivateDetector(epsilon="0.5", delta=0, bounds=(0, 1)).fit(POINTS)
     assert spent(curator) == Loss("0.5")
 
 
 def test_each_batch_pays_for_itself(curator: Curator) -> None:
-    detector = GridKnnDetector(epsilon="0.2", bounds=(0, 1))
+    detector = PrivateDetector(epsilon="0.2", delta=0, bounds=(0, 1))
     with charged_to(curator, "people"):
         for part in (POINTS[:30], POINTS[30:]):
             detector.partial_fit(part)
@@ -94,7 +96,7 @@ def test_each_batch_pays_for_itself(curator: Curator) -> None:
 
 def test_a_fit_without_a_bound_under_an_open_budget_is_refused(curator: Curator) -> None:
     with charged_to(curator, "people"), pytest.raises(NoPromise, match="none under add-remove"):
-        GridKnnDetector(epsilon="0.1", bounds=(0, 1), adjacency="replace").fit(POINTS)
+        PrivateDetector(epsilon="0.1", delta=0, bounds=(0, 1), adjacency="replace").fit(POINTS)
     assert spent(curator) == Loss(0)
 
 
@@ -157,7 +159,7 @@ SPLITTERS = [KFold(5), KFold(5, shuffle=True, random_state=0)]
 def test_folds_are_refused_under_add_remove_and_charged_twice_under_replace(
     curator: Curator, tmp_path: Path, splitter: KFold
 ) -> None:
-    detector = GridKnnDetector(epsilon="0.1", bounds=(0, 1), cells_per_axis=2)
+    detector = PrivateDetector(epsilon="0.1", bounds=(0, 1), delta=0)
 
     def validate() -> None:
         cross_val_score(detector, POINTS, cv=splitter, scoring=lambda *_: 0.0, error_score="raise")
@@ -178,7 +180,7 @@ def test_folds_are_refused_under_add_remove_and_charged_twice_under_replace(
 @pytest.mark.filterwarnings("ignore::privod.estimators.PrivacyWarning")
 def test_an_ensemble_is_not_charged_but_refused(curator: Curator) -> None:
     bagged = BaggingRegressor(
-        GridKnnDetector(epsilon="0.1", bounds=(0, 1), cells_per_axis=2), n_estimators=2
+        PrivateDetector(epsilon="0.1", bounds=(0, 1), delta=0), n_estimators=2
     )
     with charged_to(curator, "people"), pytest.raises(NoPromise, match="ensemble"):
         bagged.fit(POINTS, np.zeros(len(POINTS)))

@@ -35,7 +35,7 @@ def test_type_checkers_are_told_of_every_public_name() -> None:
 
 
 def test_what_people_import_first_is_public() -> None:
-    wanted = {"OutlierContext", "JointDetector", "GridKnnDetector", "BudgetExceeded", "Curator"}
+    wanted = {"OutlierContext", "JointDetector", "PrivateDetector", "BudgetExceeded", "Curator"}
     assert wanted <= set(privod.__all__)
 
 

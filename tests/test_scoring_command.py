@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, PrivodError
-from privod.estimators import GridKnnDetector, PrivateDetector
+from privod.estimators import PrivateDetector, QuestionDetector
 from privod.mechanisms import seeded
 from privod.pictures.scored import draw_scored
 from privod.query.query import Release
@@ -390,7 +390,7 @@ def test_a_detector_of_a_grid_fills_gaps_and_refuses_those_without_a_fill() -> N
     release = GridKnn(columns=("age", "dose"), epsilon=5, cells_per_axis=10).answer(
         table, seeded(0)
     )
-    detector = GridKnnDetector.from_release(release)
+    detector = QuestionDetector.from_release(release)
     gap, filled = detector.score_samples(np.array([[np.nan, 5], [40, 5]]))
     assert gap == filled
     with pytest.raises(ValueError, match="NaN"):

@@ -77,12 +77,6 @@ from privod.errors import (
     SeededRelease as SeededRelease,
     Unavailable as Unavailable,
 )
-from privod.estimators.grid_knn import (
-    GridKnnDetector as GridKnnDetector,
-)
-from privod.estimators.hashed import (
-    HashedDetector as HashedDetector,
-)
 from privod.estimators.private import (
     PrivateDetector as PrivateDetector,
 )

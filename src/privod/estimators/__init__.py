@@ -9,8 +9,6 @@ from __future__ import annotations
 from privod.errors import Unavailable
 
 try:
-    from privod.estimators.grid_knn import GridKnnDetector
-    from privod.estimators.hashed import HashedDetector
     from privod.estimators.private import PrivateDetector, UnreliableFit
     from privod.estimators.question import QuestionDetector
     from privod.estimators.spending import (
@@ -29,8 +27,6 @@ except ImportError as problem:
     ) from None
 
 __all__ = [
-    "GridKnnDetector",
-    "HashedDetector",
     "PrivacyWarning",
     "PrivateDetector",
     "QuestionDetector",

@@ -11,7 +11,7 @@ from copy import copy
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -19,35 +19,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils import assert_all_finite, check_random_state, estimator_html_repr
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
 
-from privod.data import Column, Domain, Numeric, Table
+from privod.data import Column, Domain
 from privod.errors import InvalidParameter
-from privod.estimators.bounds import declared_columns
 from privod.estimators.spending import charge, warn_of_callers
 from privod.mechanisms import Randomness, secure, seeded
-from privod.privacy import Guarantee, Loss, Number, exact, positive
-from privod.privacy.guarantee import merged_promise
-from privod.query.checks import dp_adjacency
-from privod.query.count_query import told_of_epsilon
+from privod.privacy import Guarantee
 from privod.query.query import Query, Release
 from privod.query.saved import read_saved
 from privod.query.scorer import Scorable, Scorer
 from privod.query.scores import filled
-from privod.questions.private_bounds.query import PrivateBounds
 
 Floats = NDArray[np.float64]
-
-UNIVERSE = 2.0**64
-"""Bought ranges are looked for between minus and plus this."""
-
-MOST_ZOOMS = 50  # as the question allows
 
 EXACT: list[Any] = [Fraction, Decimal, str]
 """Numbers that scikit-learn's intervals cannot compare; the questions read and check them."""
 
-PARTS = "the parts that bounds_share makes of it"
+SHARE: list[Any] = [Fraction, Interval(Real, 0, 0.5, closed="right")]
+"""What `contamination` may be."""
 
 
 Value = TypeVar("Value", bound=Scorable)
@@ -71,17 +62,6 @@ class _Threshold:
 class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ignore[misc]
     """Fits by asking one question of the rows, then forgets them."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "epsilon": [*EXACT, Interval(Real, 0, None, closed="neither")],
-        "bounds": ["array-like", dict, None],
-        "bounds_share": [*EXACT, Interval(Real, 0, 1, closed="neither")],
-        "bounds_zooms": [Interval(Integral, 1, MOST_ZOOMS, closed="both")],
-        "expected_records": [Interval(Integral, 1, None, closed="left")],
-        "adjacency": [StrOptions({"add-remove", "replace"})],
-        "contamination": [Fraction, Interval(Real, 0, 0.5, closed="right")],
-        "random_state": ["random_state"],
-    }
-
     _asks: ClassVar[type[Query[Any]]]
     _carries: ClassVar[type[Scorable]]
     """What its releases hold, and their files."""
@@ -91,30 +71,12 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     """Where infinite values are taken to lie, if they are."""
 
     release_: Release[Value]
-    bounds_release_: Release[Any] | None
     guarantee_: Guarantee
     _threshold: _Threshold
     _batches: int = 1
 
-    def __init__(
-        self,
-        epsilon: Number,
-        bounds: ArrayLike | None,
-        bounds_share: Number,
-        bounds_zooms: int,
-        expected_records: int | None,
-        adjacency: str,
-        contamination: float,
-        random_state: Any,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.bounds_share = bounds_share
-        self.bounds_zooms = bounds_zooms
-        self.expected_records = expected_records
-        self.adjacency = adjacency
-        self.contamination = contamination
-        self.random_state = random_state
+    contamination: float
+    random_state: Any
 
     @classmethod
     def from_release(cls, release: Release[Value] | Value | str | Path, **parameters: Any) -> Self:
@@ -128,7 +90,6 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         detector = cls(**parameters)
         detector._check()
         detector.release_ = found
-        detector.bounds_release_ = None
         detector.guarantee_ = found.guarantee
         detector.n_features_in_ = len(detector._columns)
         return detector._set_offset()
@@ -140,14 +101,10 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         fitted._fit_anew(X)
         return self._become(fitted)
 
-    def promised(self) -> Guarantee:
-        """What one `fit` promises with these parameters, bought ranges included; needs no rows."""
-        return Guarantee(Loss(positive(self.epsilon, "epsilon")), dp_adjacency(self.adjacency))
-
     def partial_fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Add a batch of new records, none of which was in an earlier batch, at its own epsilon.
 
-        The first batch also pays for the ranges, if they are bought, and fixes the cells.
+        The first batch also pays for ranges that were left open, and fixes the cells.
         """
         if not hasattr(self, "release_"):
             return self.fit(X, y)
@@ -182,12 +139,22 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         check_is_fitted(self)
         return self._threshold.offset
 
-    def _query(self, columns: tuple[str, ...], epsilon: Fraction) -> Query[Value]:
+    def _query(self, columns: tuple[str, ...]) -> Query[Value]:
         """The question that fitting asks."""
         raise NotImplementedError
 
-    def _query_like(self, release: Release[Value], epsilon: Fraction) -> Query[Value]:
+    def _query_like(self) -> Query[Value]:
         """The same question for another batch, over the same cells."""
+        raise NotImplementedError
+
+    def _read(self, X: ArrayLike) -> tuple[Domain, Floats]:  # noqa: N803 - scikit-learn's name
+        """The columns as they are declared, and the rows."""
+        raise NotImplementedError
+
+    def _answered(
+        self, query: Query[Any], domain: Domain, rows: Floats, batch: int
+    ) -> Release[Value]:
+        """What the question releases of the rows."""
         raise NotImplementedError
 
     @classmethod
@@ -253,52 +220,32 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             raise InvalidParameter("contamination", rule, self.contamination, "Try 0.1.")
 
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
-        """Declare or buy the ranges, and ask; whatever public can be wrong is found before."""
+        """Read what is declared, and ask; whatever public can be wrong is found before."""
         self._check()
-        rows = validate_data(self, X, dtype=np.float64, order="C")
-        names = column_names_of(self, rows.shape[1])
-        epsilon = positive(self.epsilon, "epsilon")
-        share = exact(self.bounds_share, "bounds_share")
-        if not 0 < share < 1:
-            rule = "must lie between 0 and 1"
-            raise InvalidParameter("bounds_share", rule, self.bounds_share, "Try 0.25.")
-        with told_of_epsilon(self.epsilon, PARTS):
-            buying = self._buying(names, epsilon * share) if self.bounds is None else None
-            query = self._query(names, epsilon if buying is None else epsilon * (1 - share))
-        domain = Domain(_widest(names) if buying else _declared(self.bounds, names))
+        domain, rows = self._read(X)
+        query = self._query(domain.names)
         query.check(domain)
-        asked = query.guarantee()
-        charge(asked if buying is None else asked + buying.guarantee())
-        randomness = self._randomness(batch=0)  # from here on rows are looked at
-        self.bounds_release_ = bought = (
-            buying.answer(table_of(domain, rows), randomness) if buying else None
-        )
-        ranges = domain if bought is None else Domain(bought.value)
-        self.release_ = query.answer(table_of(ranges, rows), randomness)
+        charge(query.guarantee())
+        self.release_ = self._answered(query, domain, rows, batch=0)
         self._batches = 1
-        promise = self.release_.guarantee
-        self.guarantee_ = promise if bought is None else promise + bought.guarantee
+        self.guarantee_ = self.release_.guarantee
         self._set_offset()
 
     def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
-        """Merge the release of a batch into ours."""
+        """Merge the release of a batch into ours; batches are disjoint."""
         self._check()
-        rows = self._rows(X)
-        known = self.release_.value
-        epsilon = positive(self.epsilon, "epsilon")
-        with told_of_epsilon(self.epsilon, PARTS):
-            query = self._query_like(self.release_, epsilon)
-        domain = Domain(self._columns)
+        rows, query, domain = self._rows(X), self._query_like(), Domain(self._columns)
         query.check(domain)
         charge(query.guarantee())
-        batch = query.answer(table_of(domain, rows), self._randomness(self._batches))
-        merged = known.merge(batch.value)
-        asked = self._query_like(self.release_, merged.guarantee.loss.epsilon)
-        promise = asked.guarantee().of_persons(merged.guarantee.rows_per_person)
-        self.release_ = Release(asked, merged, promise, merged.seeded)
+        batch = self._answered(query, domain, rows, self._batches)
+        self.release_ = self._merged(query, self.release_.value.merge(batch.value))
         self._batches += 1
-        self.guarantee_ = merged_promise([self.guarantee_, batch.guarantee])  # disjoint batches
+        self.guarantee_ = self.release_.value.guarantee
         self._set_offset()
+
+    def _merged(self, query: Query[Any], value: Value) -> Release[Value]:
+        """A release of several batches."""
+        return Release(query, value, value.guarantee, value.seeded)
 
     def _become(self, other: Self) -> Self:
         """Take over what a copy has come to, all at once: what fails leaves no trace."""
@@ -344,20 +291,6 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         seeds = check_random_state(self.random_state).randint(2**31, size=batch + 1)
         return seeded(int(seeds[batch]))  # other noise for every batch
 
-    def _buying(self, names: tuple[str, ...], epsilon: Fraction) -> PrivateBounds:
-        """The question for the ranges."""
-        return PrivateBounds(
-            columns=names,
-            epsilon=epsilon,
-            zooms=int(self.bounds_zooms),
-            adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
-        )
-
-
-def table_of(domain: Domain, rows: Floats) -> Table:
-    columns = np.ascontiguousarray(rows.T)  # at once: one by one would read every row for each
-    return Table(domain, dict(zip(domain.names, columns, strict=True)))
-
 
 def column_names_of(estimator: ReleaseDetector[Any], n_columns: int) -> tuple[str, ...]:
     """The columns' names where they have usable ones, x0, x1, ... otherwise."""
@@ -369,17 +302,3 @@ def column_names_of(estimator: ReleaseDetector[Any], n_columns: int) -> tuple[st
 
 def numbered_names(n_columns: int) -> tuple[str, ...]:
     return tuple(f"x{place}" for place in range(n_columns))
-
-
-def _widest(names: tuple[str, ...]) -> tuple[Numeric, ...]:
-    return tuple(Numeric(name, -UNIVERSE, UNIVERSE) for name in names)
-
-
-def _declared(bounds: Any, names: tuple[str, ...]) -> tuple[Numeric, ...]:
-    """Read the ranges, which all columns must have."""
-    columns = declared_columns(bounds, names)
-    for column in columns:
-        if not isinstance(column, Numeric):
-            rule = "must be ranges: this detector reads numbers only"
-            raise InvalidParameter("bounds", rule, column.name, "Try PrivateDetector.")
-    return tuple(column for column in columns if isinstance(column, Numeric))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from fractions import Fraction
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -18,19 +18,18 @@ from privod.errors import InvalidParameter
 from privod.estimators.bounds import coded, frame_names, open_columns, width_of
 from privod.estimators.detector import (
     EXACT,
+    SHARE,
     ReleaseDetector,
-    column_names_of,
     numbered_names,
 )
-from privod.estimators.spending import charge
 from privod.privacy import Guarantee, Loss, Number, positive
 from privod.query.checks import dp_adjacency
-from privod.query.count_query import chance
-from privod.query.query import Release
+from privod.query.count_query import chance, told_of_epsilon
+from privod.query.query import Query, Release
 from privod.query.scorer import Explanation
 from privod.questions.detector_profile.health import Health
 from privod.questions.detector_profile.layout import LARGEST_END
-from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.detector_profile.query import PARTS, DetectorProfile
 from privod.questions.detector_profile.ranges import unknown
 from privod.questions.detector_profile.release import NoisyProfile
 
@@ -95,7 +94,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         "bounds": ["array-like", dict, None],
         "delta": [*EXACT, Interval(Real, 0, 0.5, closed="both")],
         "adjacency": [StrOptions({"add-remove", "replace"})],
-        "contamination": [Fraction, Interval(Real, 0, 0.5, closed="right")],
+        "contamination": SHARE,
         "random_state": ["random_state"],
     }
 
@@ -164,6 +163,12 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         return cls.from_release(Path(path), **parameters)
 
     @property
+    def bounds_release_(self) -> Release[NoisyProfile] | None:
+        """The release where it found ranges that were left open, None where all were declared."""
+        check_is_fitted(self)
+        return self.release_ if any(map(unknown, self._columns)) else None
+
+    @property
     def bounds_(self) -> dict[str, tuple[float, float]]:
         """The ranges of the numeric columns, as found or declared."""
         check_is_fitted(self)
@@ -177,8 +182,10 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         return tags
 
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
-        """Read what is declared, and ask; whatever public can be wrong is found before."""
-        self._check()
+        super()._fit_anew(X)
+        self._warn("records", "ranges", "columns", "threshold")
+
+    def _read(self, X: ArrayLike) -> tuple[Domain, Floats]:  # noqa: N803 - scikit-learn's name
         width = width_of(X)
         columns: tuple[Column, ...] = ()
         if width:
@@ -186,23 +193,23 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         rows = validate_data(
             self, coded(X, columns), dtype=np.float64, order="C", ensure_all_finite=False
         )
-        rows = np.clip(rows, -LARGEST_END, LARGEST_END)
-        names = column_names_of(self, rows.shape[1])
-        query = DetectorProfile(
-            columns=names,
-            epsilon=positive(self.epsilon, "epsilon"),
-            delta=chance(self.delta, "delta"),
-            adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
-        )
-        domain = Domain(columns)
-        query.check(domain)
-        charge(query.guarantee())
-        self.release_ = query.answer_rows(domain, rows, self._randomness(batch=0))
-        self.bounds_release_ = self.release_ if any(map(unknown, columns)) else None
-        self._batches = 1
-        self.guarantee_ = self.release_.guarantee
-        self._set_offset()
-        self._warn("records", "ranges", "columns", "threshold")
+        return Domain(columns), np.clip(rows, -LARGEST_END, LARGEST_END)
+
+    def _query(self, columns: tuple[str, ...]) -> DetectorProfile:
+        epsilon = positive(self.epsilon, "epsilon")
+        with told_of_epsilon(self.epsilon, PARTS):
+            return DetectorProfile(
+                columns=columns,
+                epsilon=epsilon,
+                delta=chance(self.delta, "delta"),
+                adjacency=self.adjacency,  # type: ignore[arg-type]  # read by name
+            )
+
+    def _answered(
+        self, query: Query[Any], domain: Domain, rows: Floats, batch: int
+    ) -> Release[NoisyProfile]:
+        assert isinstance(query, DetectorProfile)  # noqa: S101 - what `_query` made
+        return query.answer_rows(domain, rows, self._randomness(batch))
 
     def _warn(self, *about: str) -> None:
         """Warn of what the release says about itself."""
@@ -210,32 +217,25 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         if words:
             warnings.warn(f"This fit is unreliable. {words}", UnreliableFit, stacklevel=4)
 
-    def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
-        self._check()
-        rows = self._rows(X)
-        known = self.release_.value
-        loss = Loss(positive(self.epsilon, "epsilon"), chance(self.delta, "delta"))
-        if bool(loss.delta) != bool(self.release_.guarantee.loss.delta):
+    def _query_like(self) -> DetectorProfile:
+        query = self._query(self._column_names)
+        if bool(query.delta) != bool(self.release_.guarantee.loss.delta):
             rule = (
                 "must be 0 for a release with Laplace noise, and more for one with Gaussian noise"
             )
             raise InvalidParameter("delta", rule, self.delta, "Take that of the first batch.")
-        query = self._like(self.release_, loss)
-        domain = Domain(self._columns)
-        query.check(domain)
-        charge(query.guarantee())
-        batch = query.answer_rows(domain, rows, self._randomness(self._batches))
-        merged = known.merge(batch.value)
-        asked = self._like(self.release_, merged.guarantee.loss)
-        self.release_ = Release(
-            asked,
-            merged,
-            asked.guarantee().of_persons(merged.guarantee.rows_per_person),
-            merged.seeded,
-        )
-        self._batches += 1
-        self.guarantee_ = merged.guarantee  # batches are disjoint
-        self._set_offset()
+        return self._over_its_cells(query.guarantee().loss)
+
+    def _merged(self, query: Query[Any], value: NoisyProfile) -> Release[NoisyProfile]:  # noqa: ARG002
+        asked = self._over_its_cells(value.guarantee.loss)
+        promise = asked.guarantee().of_persons(value.guarantee.rows_per_person)
+        return Release(asked, value, promise, value.seeded)
+
+    def _over_its_cells(self, loss: Loss) -> DetectorProfile:
+        query = self.release_.query
+        assert isinstance(query, DetectorProfile)  # noqa: S101 - what such a release answers
+        text = self.release_.value.layout.text
+        return replace(query, epsilon=loss.epsilon, delta=loss.delta, layout=text)
 
     @staticmethod
     def _query_of(value: NoisyProfile) -> DetectorProfile:
@@ -246,18 +246,6 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
             layout=value.layout.text,
             delta=loss.delta,
             adjacency=value.guarantee.adjacency,
-        )
-
-    @staticmethod
-    def _like(release: Release[NoisyProfile], loss: Loss) -> DetectorProfile:
-        query = release.query
-        assert isinstance(query, DetectorProfile)  # noqa: S101 - what such a release answers
-        return DetectorProfile(
-            columns=query.columns,
-            epsilon=loss.epsilon,
-            layout=release.value.layout.text,
-            delta=loss.delta,
-            adjacency=query.adjacency,
         )
 
     def _prepared(self, X: ArrayLike) -> Any:  # noqa: N803 - scikit-learn's name

@@ -1,4 +1,4 @@
-"""Private detectors with PyOD's face: higher is more outlying, labels are 0 and 1.
+"""The private detector with PyOD's face: higher is more outlying, labels are 0 and 1.
 
 PyOD keeps the scores of the training rows in the detector (`decision_scores_`, `labels_`) and makes
 thresholds, probabilities, confidence and ranks of them. Here all of that comes from the release:
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +20,6 @@ from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
 from privod.errors import InvalidParameter, Unavailable
-from privod.estimators.detector import ReleaseDetector
-from privod.estimators.grid_knn import GridKnnDetector
 from privod.estimators.private import PrivateDetector
 from privod.privacy import Number
 from privod.query.scorer import Explanation
@@ -42,22 +40,43 @@ ensemble that takes them for the scores of its rows fails, rather than flag the 
 """
 
 
-class _PyODFace(BaseDetector):  # type: ignore[misc]
-    """Fits a private detector and speaks of it as PyOD does."""
+class PrivateOD(BaseDetector):  # type: ignore[misc]
+    """The private detector, with PyOD's face; see `PrivateDetector` for the guarantee.
 
-    _kind: ClassVar[type[ReleaseDetector[Any]]]
+    It takes frames, categories and missing values.
+
+    Parameters
+    ----------
+    contamination : float
+        About which share of the reference to label 1; the threshold comes from the release.
+    epsilon, bounds, delta, adjacency, random_state
+        As in `PrivateDetector`.
+
+    Attributes
+    ----------
+    detector_ : PrivateDetector
+        With `release_` and `guarantee_`.
+    threshold_ : float
+        The score beyond which a row is labeled 1, from the release.
+    reference_scores_ : array of 1999
+        Scores of places where the release shows records to be.
+    decision_scores_, labels_ : arrays of as many as there are rows
+        Private: scores and labels of the rows, for their owner. They are not saved.
+    """
 
     def __init__(
         self,
-        contamination: float,
-        epsilon: Number,
-        bounds: ArrayLike | None,
-        adjacency: str,
-        random_state: Any,
+        contamination: float = 0.1,
+        epsilon: Number = 1.0,
+        bounds: Any = None,
+        delta: Number = "1e-6",
+        adjacency: str = "add-remove",
+        random_state: Any = None,
     ) -> None:
         super().__init__(contamination=contamination)
         self.epsilon = epsilon
         self.bounds = bounds
+        self.delta = delta
         self.adjacency = adjacency
         self.random_state = random_state
 
@@ -69,10 +88,10 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         self._set_n_classes(y)
         self._classes = 2  # whatever the rows' labels
         given = self.get_params(deep=False)
-        detector = self._kind(contamination=given.pop("contamination"), **given)
-        self.detector_ = detector.fit(self._read(X))
+        self.detector_ = PrivateDetector(**given).fit(X)
         self.threshold_ = -self.detector_.offset_
-        self.reference_scores_ = self._reference()
+        scores = np.sort(self.detector_.release_.value.reference_scores)
+        self.reference_scores_ = scores[(_shares() * len(scores)).astype(np.int64)]
         self._mu = float(self.reference_scores_.mean())
         self._sigma = float(self.reference_scores_.std()) or 1.0
         return self._keep(self.decision_function(X))
@@ -80,7 +99,7 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803 - PyOD's name
         """The outlier score of each row; higher is more outlying."""
         check_is_fitted(self, "detector_")
-        return -self.detector_.score_samples(self._read(X))
+        return -self.detector_.score_samples(X)
 
     def predict_proba(
         self,
@@ -89,9 +108,7 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         return_confidence: bool = False,
     ) -> Any:
         """The chances of each row to be ordinary and to be an outlier, by the release alone."""
-        return super(_PyODFace, self._released()).predict_proba(
-            self._read(X), method, return_confidence
-        )
+        return super(PrivateOD, self._released()).predict_proba(X, method, return_confidence)
 
     def predict_confidence(self, X: ArrayLike) -> Floats:  # noqa: N803 - PyOD's name
         """How surely each row's label would be the same with other records of the same kind.
@@ -112,7 +129,7 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
         released = self._released()
         released.decision_scores_ = np.broadcast_to(0.0, self._n_about())  # PyOD takes its length
         # a float, since PyOD's n^3 T outgrows 64 bits at half a million rows
-        return super(_PyODFace, released).compute_rejection_stats(T=float(T), **named)
+        return super(PrivateOD, released).compute_rejection_stats(T=float(T), **named)
 
     def _predict_rank(self, X: ArrayLike, normalized: bool = False) -> Floats:  # noqa: N803 - PyOD's name
         """About how many records of the reference score lower than each row, in scores' order.
@@ -153,115 +170,8 @@ class _PyODFace(BaseDetector):  # type: ignore[misc]
 
     def _n_about(self) -> int:
         """About how many records the release stands for, and enough for one to be an outlier."""
-        return max(self._n_released(), math.ceil(1 / float(self.contamination)) + 1)
-
-    def _n_released(self) -> int:
-        raise NotImplementedError
-
-    def _read(self, X: ArrayLike) -> Any:  # noqa: N803 - PyOD's name
-        """The rows as the detector takes them."""
-        return np.asarray(X)
-
-    def _reference(self) -> Floats:
-        """As many scores as stand-ins, of where the release shows records to be."""
-        return -self.detector_.score_samples(self._places())
-
-    def _places(self) -> Floats:
-        """As many points as stand-ins, spread like the reference, from the release alone."""
-        raise NotImplementedError
-
-
-class PrivateKNN(_PyODFace):
-    """Grid k-NN with PyOD's face; see `GridKnnDetector` for the promise and the parameters.
-
-    Parameters
-    ----------
-    contamination : float
-        About which share of the reference to label 1; the threshold comes from the released grid.
-    epsilon, bounds, bounds_share, bounds_zooms, cells_per_axis, expected_records, drop_below, \
-n_neighbors, score_by, adjacency, random_state
-        As in `GridKnnDetector`.
-
-    Attributes
-    ----------
-    detector_ : GridKnnDetector
-        With `release_` and `guarantee_`.
-    threshold_ : float
-        The score beyond which a row is labeled 1, from the release.
-    reference_scores_ : array of 1999
-        Scores of places where the release shows records to be.
-    decision_scores_, labels_ : arrays of as many as there are rows
-        Private: scores and labels of the rows, for their owner. They are not saved.
-    """
-
-    _kind = GridKnnDetector
-
-    def __init__(
-        self,
-        contamination: float = 0.1,
-        epsilon: Number = 1.0,
-        bounds: ArrayLike | None = None,
-        bounds_share: Number = 0.25,
-        bounds_zooms: int = 1,
-        cells_per_axis: int | None = None,
-        expected_records: int = 1000,
-        drop_below: int | Literal["auto"] | None = "auto",
-        n_neighbors: int = 5,
-        score_by: str = "graded",
-        adjacency: str = "add-remove",
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(contamination, epsilon, bounds, adjacency, random_state)
-        self.bounds_share = bounds_share
-        self.bounds_zooms = bounds_zooms
-        self.expected_records = expected_records
-        self.score_by = score_by
-        self.cells_per_axis = cells_per_axis
-        self.drop_below = drop_below
-        self.n_neighbors = n_neighbors
-
-    def _n_released(self) -> int:
-        return int(self.detector_.release_.value.total)
-
-    def _places(self) -> Floats:
-        """Where the threshold, too, takes the reference to be."""
-        found: Floats = self.detector_.release_.value.places.points
-        return found[(_shares() * len(found)).astype(np.int64)]
-
-
-class PrivateOD(_PyODFace):
-    """The detector to begin with, with PyOD's face; see `PrivateDetector` for the promise.
-
-    It takes frames, categories and missing values.
-
-    Parameters
-    ----------
-    contamination : float
-        About which share of the reference to label 1; the threshold comes from the release.
-    epsilon, bounds, delta, adjacency, random_state
-        As in `PrivateDetector`.
-
-    Attributes
-    ----------
-    detector_ : PrivateDetector
-        With `release_` and `guarantee_`.
-    threshold_, reference_scores_, decision_scores_, labels_
-        As in `PrivateKNN`.
-    """
-
-    _kind = PrivateDetector
-
-    def __init__(
-        self,
-        contamination: float = 0.1,
-        epsilon: Number = 1.0,
-        bounds: Any = None,
-        delta: Number = "1e-6",
-        adjacency: str = "add-remove",
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(contamination, epsilon, bounds, adjacency, random_state)
-        self.delta = delta
+        records = round(float(self.detector_.release_.value.records))
+        return max(records, math.ceil(1 / float(self.contamination)) + 1)
 
     def explain_outlier(self, X: ArrayLike) -> Explanation:  # noqa: N803 - PyOD's name
         """What each column adds to the score of each row.
@@ -271,16 +181,6 @@ class PrivateOD(_PyODFace):
         check_is_fitted(self, "detector_")
         found: Explanation = self.detector_.explain(X)
         return found
-
-    def _read(self, X: ArrayLike) -> Any:  # noqa: N803 - PyOD's name
-        return X
-
-    def _n_released(self) -> int:
-        return round(float(self.detector_.release_.value.records))
-
-    def _reference(self) -> Floats:
-        scores = np.sort(self.detector_.release_.value.reference_scores)
-        return np.asarray(scores[(_shares() * len(scores)).astype(np.int64)])
 
 
 def _shares() -> Floats:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
-from privod.data import Domain
+from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import declared_columns
-from privod.estimators.detector import ReleaseDetector, column_names_of, table_of
-from privod.estimators.spending import charge
+from privod.estimators.detector import SHARE, ReleaseDetector, column_names_of
 from privod.privacy import Guarantee
 from privod.query.query import Query, Release
 from privod.query.scorer import Scorable
 from privod.registry import question
+
+Floats = NDArray[np.float64]
 
 
 class QuestionDetector(ReleaseDetector[Any]):
@@ -56,7 +54,7 @@ class QuestionDetector(ReleaseDetector[Any]):
         "query": [Query, None],
         "bounds": ["array-like", dict, None],
         "settings": [dict, None],
-        "contamination": [Fraction, Interval(Real, 0, 0.5, closed="right")],
+        "contamination": SHARE,
         "random_state": ["random_state"],
     }
 
@@ -80,41 +78,32 @@ class QuestionDetector(ReleaseDetector[Any]):
 
     def promised(self) -> Guarantee:
         """What one `fit` promises; needs no rows."""
-        return self._asked().guarantee()
+        return self._query(()).guarantee()
 
-    def _asked(self) -> Query[Any]:
+    def _settings(self) -> dict[str, Any]:
+        return self.settings or {}
+
+    def _query(self, columns: tuple[str, ...]) -> Query[Any]:  # noqa: ARG002
         query = self.query
         if query is None or not question(query.name).value:
             rule = "must be a question whose release scores records"
             raise InvalidParameter("query", rule, query, "Ask detector-profile, for instance.")
         return query
 
-    def _settings(self) -> dict[str, Any]:
-        return self.settings or {}
+    def _query_like(self) -> Query[Any]:
+        return self._query(()) if self.query is not None else self.release_.query
 
-    def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
-        self._check()
-        query = self._asked()
+    def _read(self, X: ArrayLike) -> tuple[Domain, Floats]:  # noqa: N803 - scikit-learn's name
+        self._query(())  # a missing question is told before the rows are read
         rows = validate_data(self, X, dtype=np.float64, order="C")
-        domain = Domain(declared_columns(self.bounds, column_names_of(self, rows.shape[1])))
-        query.check(domain)
-        charge(query.guarantee())
-        self.release_ = query.answer(table_of(domain, rows), self._randomness(batch=0))
-        self.bounds_release_, self._batches = None, 1
-        self.guarantee_ = self.release_.guarantee
-        self._set_offset()
+        return Domain(declared_columns(self.bounds, column_names_of(self, rows.shape[1]))), rows
 
-    def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
-        self._check()
-        rows, query, domain = self._rows(X), self._asked(), Domain(self._columns)
-        query.check(domain)
-        charge(query.guarantee())
-        batch = query.answer(table_of(domain, rows), self._randomness(self._batches))
-        merged = self.release_.value.merge(batch.value)
-        self.release_ = Release(query, merged, merged.guarantee, merged.seeded)
-        self._batches += 1
-        self.guarantee_ = merged.guarantee  # batches are disjoint
-        self._set_offset()
+    def _answered(
+        self, query: Query[Any], domain: Domain, rows: Floats, batch: int
+    ) -> Release[Any]:
+        columns = np.ascontiguousarray(rows.T)  # at once: one by one would read every row for each
+        table = Table(domain, dict(zip(domain.names, columns, strict=True)))
+        return query.answer(table, self._randomness(batch))
 
     @classmethod
     def _release_of(cls, given: Any) -> Release[Any]:

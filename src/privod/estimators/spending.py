@@ -103,7 +103,7 @@ def charged_to(curator: Charged, data_set: str, reason: str = "a fit") -> Iterat
     are refused. Folds that you cut yourself are not noticed: charge them under Replace, too.
 
     >>> with charged_to(curator, "patients"):  # doctest: +SKIP
-    ...     GridKnnDetector(epsilon=0.5, bounds=(0, 1)).fit(rows)
+    ...     PrivateDetector(epsilon=0.5, bounds=(0, 1)).fit(rows)
     """
     sink = (curator, data_set, reason)
     with _mutex:

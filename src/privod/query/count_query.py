@@ -226,7 +226,7 @@ def told_of_epsilon(epsilon: Number, parts: str) -> Iterator[None]:
     try:
         yield
     except InvalidParameter as problem:
-        if problem.parameter != "epsilon":
+        if problem.parameter not in ("epsilon", "sigma2", "scale"):
             raise
         rule = f"must be neither tiny nor huge, nor may {parts}"
         raise InvalidParameter("epsilon", rule, epsilon, "Try 1.") from None

@@ -7,5 +7,4 @@ __all__ = ["QUESTION"]
 QUESTION = described(
     __name__,
     value="privod.questions.grid_knn.release:NoisyGrid",
-    exports=("privod.estimators.grid_knn:GridKnnDetector",),
 )

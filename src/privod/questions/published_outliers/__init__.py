@@ -8,10 +8,7 @@ QUESTION = described(
     __name__,
     query="privod.joint.published.question:PublishedOutliers",
     picture="privod.joint.pictures.run:draw_run",
-    exports=(
-        "privod.joint.outliers:OutlierResult",
-        "privod.estimators.hashed:HashedDetector",
-    ),
+    exports=("privod.joint.outliers:OutlierResult",),
     games="",
     joint=True,
 )
