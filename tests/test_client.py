@@ -81,7 +81,6 @@ def test_price_ask_and_budget_are_those_of_the_local_curator(
     assert [(state.adjacency, state.budget, state.spent, state.left) for state in there] == [
         (state.adjacency, state.budget, state.spent, state.left) for state in here
     ]
-    assert [state.tightest for state in there] == [state.tightest for state in here]
 
 
 def test_everything_that_is_read_is_what_the_local_curator_reads(

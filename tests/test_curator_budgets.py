@@ -123,15 +123,3 @@ def test_a_budget_opened_late_begins_with_what_was_spent(curator: Curator) -> No
 def test_a_budget_must_be_one(curator: Curator, budget: Loss) -> None:
     with pytest.raises(InvalidParameter, match=r"must (be greater than|have an epsilon above) 0"):
         curator.open_budget("people", Replace(), budget, confirmed=True)
-
-
-def test_the_tightest_total_is_shown_beside_the_sum(tmp_path: Path) -> None:
-    curator = Curator.open(tmp_path)
-    curator.register("people", ROWS, AGES)
-    curator.open_budget("people", AddRemove(), Loss(10, "1e-6"))
-    for bins in range(1, 41):
-        curator.ask(question(bins, "0.05"), "people")
-    (state,) = curator.budget("people")
-    assert state.spent == Loss(2)
-    assert state.tightest.loss.epsilon < 2
-    assert state.tightest.method == "worst-case composition"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from hypothesis import strategies as st
 from privod.curator import Curator
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded
-from privod.ledger.accounting import tightest
 from privod.ledger.acts import ChargeElsewhere
 from privod.ledger.prices import GRID, cost_towards
 from privod.privacy import AddRemove, Guarantee, Loss, Replace, Statement
@@ -134,58 +131,3 @@ def test_awkward_losses_do_not_make_the_sum_grow_without_end(tmp_path: Path) -> 
         curator.do(ChargeElsewhere("people", lost, "an awkward one"), confirmed=True)
     (state,) = curator.budget("people")
     assert len(str(state.spent.epsilon)) < 120
-
-
-# ---- a tighter total, for show -----------------------------------------------------------------
-
-
-def exact_total(epsilon: float, times: int, delta: float) -> float:
-    """The least epsilon for `times` pure losses at this delta, by summing binomials [Kairouz]."""
-    low, high = 0.0, epsilon * times
-
-    def slack(total: float) -> float:
-        return (
-            sum(
-                math.comb(times, lower)
-                * (math.exp((times - lower) * epsilon) - math.exp(total + lower * epsilon))
-                for lower in range(times + 1)
-                if (times - 2 * lower) * epsilon > total
-            )
-            / (1 + math.exp(epsilon)) ** times
-        )
-
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if slack(middle) <= delta else (middle, high)
-    return high
-
-
-@pytest.mark.parametrize(("epsilon", "times"), [("0.1", 100), ("0.05", 40), ("1/3", 30)])
-def test_the_tightest_total_agrees_with_a_second_computation(epsilon: str, times: int) -> None:
-    loss = Loss(Fraction(epsilon))
-    total = tightest(((loss, times),), loss * times, Fraction(1, 10**6))
-    exact = exact_total(float(Fraction(epsilon)), times, 1e-6)
-    assert total.method == "worst-case composition"
-    assert exact <= total.loss.epsilon <= exact * 1.01
-    assert total.loss <= Loss(loss.epsilon * times, Fraction(1, 10**6))
-
-
-def test_the_tightest_total_counts_deltas_and_mixed_losses() -> None:
-    some = ((Loss("0.1", "1e-8"), 50), (Loss("0.2"), 20))
-    spent = some[0][0] * 50 + some[1][0] * 20
-    total = tightest(some, spent, Fraction(1, 10**5))
-    only_pure = exact_total(0.1, 50, 1e-5)
-    assert only_pure < total.loss.epsilon < spent.epsilon
-    assert total.loss.delta == Fraction(1, 10**5)
-
-
-def test_for_few_charges_the_sum_is_the_tightest() -> None:
-    loss = Loss("0.5")
-    assert tightest(((loss, 1),), loss, Fraction(0)).method == "addition"
-    assert tightest(((loss, 2),), loss * 2, Fraction(0)).loss == Loss(1)
-
-
-def test_without_the_accounting_extra_the_sum_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
-    loss = Loss("0.11")
-    assert tightest(((loss, 100),), loss * 100, Fraction(0)).method == "addition"

@@ -5,8 +5,6 @@ from __future__ import annotations
 # slow: left out by `make quick`
 import csv
 import io
-import json
-import sys
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,12 @@ import pytest
 
 from privod.curator import Answer, Curator
 from privod.data.examples import HOSPITAL, hospital
-from privod.errors import Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
-from privod.questions.outlier_count.query import OutlierCount
 
 (WARDS,) = (one for one in HOSPITAL.categorical() if one.name == "ward")
 OFF = 30  # records on a border, and noise of a small scale
@@ -96,74 +92,3 @@ def test_each_cell_of_a_table_stands_beside_its_own_count() -> None:
         found = within(name, low, high) if category is None else rows[name] == category
         assert abs(int(found.sum()) - count) < OFF
     assert parts["category"][-4:] == list(WARDS.values)
-
-
-def test_prices_and_budgets_are_tables_and_pictures(tmp_path: Path) -> None:
-    curator = Curator.open(tmp_path)
-    curator.register("stays", hospital(50), HOSPITAL)
-    curator.open_budget("stays", AddRemove(), Loss(1, "1e-6"))
-    question = Histogram(columns=("ward",), epsilon="0.25")
-    price = curator.price(question, "stays")
-    for frame in (price.to_pandas(), price.to_polars()):
-        assert list(frame["budget"]) == ["add-remove"]
-        assert list(frame["epsilon"]) == [0.25]
-        assert list(frame["epsilon left"]) == [0.75]
-        assert list(frame["such questions left"]) == [4]
-    assert _widths(price.plot()) == [0.25, 0.75]
-    dear = curator.price(Histogram(columns=("ward",), epsilon=2), "stays")
-    assert dear.to_polars()["epsilon left"].to_list() == [None]
-    assert dear.plot().axes[0].get_title(loc="left") == "Over budget"
-    curator.ask(question, "stays")
-    free = curator.price(question, "stays")
-    assert len(free.to_pandas()) == len(free.to_polars()) == 0
-    assert free.plot().axes
-    (budget,) = curator.budget("stays")
-    for frame in (budget.to_pandas(), budget.to_polars()):
-        assert list(frame["data set"]) == ["stays"]
-        assert list(frame["epsilon spent"]) == [0.25]
-        assert list(frame["delta left"]) == [1e-6]
-    assert _widths(budget.plot()) == [0.25, 0.75]
-
-
-def _widths(figure: Any) -> list[float]:
-    return [bar.get_width() for bar in figure.axes[0].patches]
-
-
-def test_the_table_of_an_answer_says_what_the_answer_says(tmp_path: Path) -> None:
-    curator = Curator.open(tmp_path)
-    curator.register("stays", hospital(50), HOSPITAL)
-    curator.open_budget("stays", AddRemove(), Loss(30))
-    wards = curator.ask(Histogram(columns=("ward",), epsilon=20), "stays")
-    assert wards.to_pandas()["noisy count"].sum() == 50
-    assert list(wards.to_polars()["ward"]) == list(wards.release.value.axes[0].names)
-    assert wards.plot().axes
-    counting = OutlierCount(radius=1, max_crowd=3, epsilon=1, columns=("age",))
-    counted = curator.ask(counting, "stays")
-    assert counted.to_pandas()["margin"].tolist() == [counting.margin(counted.release.value)]
-
-
-def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    release = Histogram(columns=("ward",), epsilon=1).answer(hospital(5), seeded(1))
-    with pytest.raises(Unavailable, match="pandas is not installed"):
-        release.to_pandas()
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_from_top_to_bottom(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    cells = json.loads(path.read_text())["cells"]
-    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    assert code
-    names: dict[str, Any] = {}
-    for cell in code:
-        exec(cell, names)  # noqa: S102 - our own notebooks
-
-
-def test_notebooks_keep_no_outputs() -> None:
-    assert NOTEBOOKS
-    for path in NOTEBOOKS:
-        for cell in json.loads(path.read_text())["cells"]:
-            assert cell.get("outputs", []) == []

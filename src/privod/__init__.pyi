@@ -34,7 +34,6 @@ from privod.curator import (
     Role as Role,
     Token as Token,
     TokenStore as TokenStore,
-    Total as Total,
     Verification as Verification,
     accounting_named as accounting_named,
     acting as acting,

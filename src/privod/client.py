@@ -50,7 +50,6 @@ from privod.wire.protocol import CuratorProtocol
 from privod.wire.reading import (
     read,
     read_answer,
-    read_budget,
     read_entry,
     read_registered,
 )
@@ -229,7 +228,7 @@ class Client:
     def budget(self, of: str) -> tuple[BudgetState, ...]:
         """The budgets that count for a data set, and what is left in each."""
         found = as_nouns(wire.Budget, self._server.get(path_of(of, "budget")))
-        return tuple(read_budget(budget) for budget in found)
+        return tuple(read(BudgetState, budget) for budget in found)
 
     def history(self, of: str | None = None) -> tuple[Entry, ...]:
         """The entries of the ledger, about one data set and its versions or about all."""

@@ -1,7 +1,6 @@
 """The command line."""
 
 from privod.cli import (
-    advice,
     agent,
     analyst,
     backup,
@@ -20,7 +19,6 @@ from privod.cli import (
 from privod.cli.app import app, main
 
 __all__ = [
-    "advice",
     "agent",
     "analyst",
     "app",

@@ -6,7 +6,6 @@ from privod.curator.protection import Protection, who_is_protected
 from privod.curator.questions import adapted
 from privod.curator.results import Answer, Registered
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
-from privod.ledger.accounting import Total
 from privod.ledger.acting import acting
 from privod.ledger.acts import (
     AdmitPerson,
@@ -60,7 +59,6 @@ __all__ = [
     "Role",
     "Token",
     "TokenStore",
-    "Total",
     "Verification",
     "accounting_named",
     "acting",

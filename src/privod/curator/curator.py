@@ -502,7 +502,7 @@ class Curator:
             return tuple(
                 replace(
                     state,
-                    losses=ledger.losses_of(connection, state.number),
+                    n_charges=ledger.count_charges(connection, state.number),
                     left_to_you=ledger.left_to(connection, state, token),
                 )
                 for state in ledger.budgets_of(connection, root)

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from privod.errors import InvalidParameter
-from privod.ledger.accounting import Total, tightest
 from privod.privacy import Adjacency, Cost, Loss, Spent, ZcdpBudget
-from privod.query.frames import as_frame
-from privod.query.html import paragraphs, parts_figure
+from privod.query.html import paragraphs
 
 Accounting = Literal["sums", "zcdp"]
 
@@ -47,8 +44,8 @@ class BudgetState:
         The limit, and the sum of all charges. Questions never bring it past the limit; what was
         revealed elsewhere may, and then nothing more can be asked. Counted by zcdp, the epsilon
         spent may pass the limit while the promise stands, and the delta spent is that of questions.
-    losses : tuple of (Loss, int)
-        The charges, equal ones counted.
+    n_charges : int
+        How many charges it has paid.
     role : str
         "main"; or "allowance" (pays only for questions that no main budget can count, beside an
         add-remove main).
@@ -69,7 +66,7 @@ class BudgetState:
     adjacency: Adjacency
     budget: Loss
     spent: Loss
-    losses: tuple[tuple[Loss, int], ...] = ()
+    n_charges: int = 0
     role: str = "main"
     closed: int | None = None
     conversion_delta: Fraction | None = None
@@ -84,27 +81,6 @@ class BudgetState:
             "" if self.left_to_you is None else f"Left to you: {self.left_to_you}.",
             f"{self.adjacency.protected}.",
         )
-
-    def table(self) -> dict[str, list[Any]]:
-        """The budget as columns of one row."""
-        row: dict[str, Any] = {"data set": self.dataset, "budget": self.adjacency.name}
-        parts = {"allowed": self.budget, "spent": self.spent, "left": self.left}
-        for name, loss in parts.items():
-            row |= {f"epsilon {name}": float(loss.epsilon), f"delta {name}": float(loss.delta)}
-        return {name: [value] for name, value in row.items()}
-
-    def to_pandas(self) -> Any:
-        """The budget as a pandas data frame."""
-        return as_frame("pandas", self.table())
-
-    def to_polars(self) -> Any:
-        """The budget as a polars data frame."""
-        return as_frame("polars", self.table())
-
-    def plot(self) -> Any:
-        """What is spent and what is left, as a matplotlib figure."""
-        bars = [(self.adjacency.name, {"spent": self.spent, "left": self.left})]
-        return parts_figure(f"Budget of {self.dataset}", bars)
 
     @property
     def accounting(self) -> Accounting:
@@ -180,23 +156,3 @@ class BudgetState:
     def _with(self, spent: Spent) -> BudgetState:
         sums = Loss(spent.epsilon, spent.delta)
         return replace(self, spent=sums, spent_rho=spent.rho, adding=spent.adding)
-
-    @cached_property
-    def tightest(self) -> Total:
-        """The smallest total that is known to hold, for show; what is enforced is `after`."""
-        rho = None if self.zcdp is None else (self.spent_rho, self.zcdp.conversion_delta)
-        return tightest(self.losses, self.spent, self.budget.delta, rho, self.adding)
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything but the tightest total, as plain values."""
-        return {
-            "number": self.number,
-            "dataset": self.dataset,
-            "adjacency": self.adjacency.to_json(),
-            "budget": self.budget.to_json(),
-            "spent": self.spent.to_json(),
-            "left": self.left.to_json(),
-            "role": self.role,
-            "closed": self.closed is not None,
-            "accounting": self.accounting,
-        }

@@ -240,16 +240,14 @@ def budgets_of(connection: Connection, root: str) -> tuple[BudgetState, ...]:
     )
 
 
-def losses_of(connection: Connection, budget: int) -> tuple[tuple[Loss, int], ...]:
-    """What was charged to a budget, equal charges counted."""
-    tallies = connection.execute(
-        "SELECT epsilon, delta, COUNT(*) FROM entries WHERE budget = ?"
-        " AND kind IN ('charge', 'carry')"
-        " GROUP BY epsilon, delta ORDER BY epsilon, delta",
+def count_charges(connection: Connection, budget: int) -> int:
+    """How many charges a budget has paid; some questions share another's charge."""
+    ((count,),) = connection.execute(
+        "SELECT COUNT(*) FROM entries WHERE budget = ? AND kind IN ('charge', 'carry')"
+        " AND (epsilon <> '0' OR delta <> '0')",
         budget,
     )
-    losses = [(_loss(epsilon, delta), int(times)) for epsilon, delta, times in tallies]
-    return tuple(pair for pair in losses if pair[0] != Loss(0))  # some share another's charge
+    return int(count)
 
 
 def enter_budget(connection: Connection, dataset: str, state: BudgetState) -> BudgetState:
@@ -440,7 +438,7 @@ def allowed_to(connection: Connection, state: BudgetState, token: str) -> Budget
         state,
         budget=limit,
         spent=Loss(0),
-        losses=(),
+        n_charges=0,
         conversion_delta=conversion,
         spent_rho=Fraction(0),
         adding=True,

@@ -36,8 +36,7 @@ from privod.privacy import (
     Zcdp,
 )
 from privod.query.catalog import known_kind, query_from_json
-from privod.query.frames import as_frame
-from privod.query.html import paragraphs, parts_figure
+from privod.query.html import paragraphs
 from privod.query.query import Query
 
 ELSEWHERE = "elsewhere"
@@ -117,34 +116,6 @@ class Price:
         if self.not_protected:
             lines.append(f"Not protected: {self.not_protected}")
         return paragraphs("Price" if self.affordable else "Over budget", *lines)
-
-    def table(self) -> dict[str, list[Any]]:
-        """The price as columns of equal length, a row for each budget that would pay."""
-        left = [charge.left for charge in self.charges]
-        return {
-            "budget": [charge.adjacency.name for charge in self.charges],
-            "epsilon": [float(charge.loss.epsilon) for charge in self.charges],
-            "delta": [float(charge.loss.delta) for charge in self.charges],
-            "epsilon left": [None if one is None else float(one.epsilon) for one in left],
-            "delta left": [None if one is None else float(one.delta) for one in left],
-            "such questions left": [charge.questions_left for charge in self.charges],
-        }
-
-    def to_pandas(self) -> Any:
-        """The price as a pandas data frame."""
-        return as_frame("pandas", self.table())
-
-    def to_polars(self) -> Any:
-        """The price as a polars data frame."""
-        return as_frame("polars", self.table())
-
-    def plot(self) -> Any:
-        """What each budget would be charged, and what would be left, as a matplotlib figure."""
-        bars = [
-            (one.adjacency.name, {"this question": one.loss, "would be left": one.left or Loss(0)})
-            for one in self.charges
-        ]
-        return parts_figure("Price" if self.affordable else "Over budget", bars)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from privod.pictures.canvas import ACCENT, WARM, blank
@@ -43,28 +43,4 @@ def draw_budget(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -
     axes.set_xlabel("charges")
     axes.set_ylabel("epsilon")
     axes.legend(loc="lower right")
-    return figure
-
-
-def draw_parts(title: str, bars: Sequence[tuple[str, Mapping[str, Loss]]]) -> Figure:
-    """A bar for each budget, of what its epsilon goes to.
-
-    Parameters
-    ----------
-    title : str
-        What is shown.
-    bars : sequence of (str, mapping of str to Loss)
-        Each budget by its name, with its parts in order; all have the same parts.
-    """
-    figure, axes = blank(title)
-    names = [name for name, _ in bars]
-    reached = [0.0] * len(bars)
-    for place, part in enumerate(bars[0][1] if bars else ()):
-        widths = [float(parts[part].epsilon) for _, parts in bars]
-        color, alpha = (ACCENT, 0.9) if place == 0 else (ACCENT, 0.25)
-        axes.barh(names, widths, left=reached, color=color, alpha=alpha, label=part)
-        reached = [start + width for start, width in zip(reached, widths, strict=True)]
-    axes.set_xlabel("epsilon")
-    if bars:
-        axes.legend(loc="lower right")
     return figure

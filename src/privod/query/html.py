@@ -44,8 +44,3 @@ def figure(release: Any) -> Any:
     if getattr(release.query, "where", ()):
         drawn.text(0.01, 0.01, f"records where {release.query.conditions.words()}", fontsize=8)
     return drawn
-
-
-def parts_figure(title: str, bars: Any) -> Any:
-    """Bars of what budgets go to, as a matplotlib figure."""
-    return load("privod.pictures.budget:draw_parts")(title, bars)

@@ -13,7 +13,7 @@ from privod.curator import BudgetState, Charge, Request
 from privod.ledger.acts import Act, Part, parts_of
 from privod.wire.codec import decode
 from privod.wire.nouns import Plain
-from privod.wire.reading import read, read_budget
+from privod.wire.reading import read
 from privod.wire.requests import STRICT, Name, Number
 
 Done = TypeVar("Done")
@@ -90,8 +90,6 @@ def read_done(act: Act[Done], data: Any) -> Done:
     kind, several = _done(type(act))
     if kind in NOUNS:
         nouns = [decode(NOUNS[kind], one) for one in (data if several else [data])]
-        found = [
-            read_budget(one) if isinstance(one, wire.Budget) else read(kind, one) for one in nouns
-        ]
+        found = [read(kind, one) for one in nouns]
         return cast(Done, tuple(found) if several else found[0])
     return cast(Done, int(data[act.result]) if kind is int else None)

@@ -150,7 +150,7 @@ class Registered(View):
 
 @dataclass(frozen=True)
 class Budget(View):
-    """A budget: its limit, what is spent of it, and the smallest total known to hold.
+    """A budget: its limit, and what is spent of it.
 
     `role` is main or allowance. Counted by zcdp it has a conversion delta, the part of its
     delta that rho is converted with; `adding` says that the plain sum has paid everything so far.
@@ -163,8 +163,6 @@ class Budget(View):
     budget: Loss
     spent: Loss
     left: Loss
-    tightest: Loss
-    tightest_by: str
     role: str
     closed: int | None
     accounting: str
@@ -173,14 +171,7 @@ class Budget(View):
     adding: bool
     left_to_you: Loss | None = None
 
-    withheld: ClassVar[tuple[str, ...]] = ("losses",)  # single charges of others
-
-    @classmethod
-    def of(cls, value: Any, **otherwise: Any) -> Self:
-        found = value.tightest
-        return super().of(
-            value, tightest=Loss.of(found.loss), tightest_by=found.method, **otherwise
-        )
+    withheld: ClassVar[tuple[str, ...]] = ("n_charges",)  # the history tells them
 
 
 @dataclass(frozen=True)

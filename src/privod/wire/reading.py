@@ -9,13 +9,11 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from privod import wire
 from privod.curator import (
     Answer,
-    BudgetState,
     Charge,
     DataSet,
     Entry,
     PricedCharge,
     Registered,
-    Total,
 )
 from privod.data import Domain, IntakeReport
 from privod.privacy import Adjacency, Loss, adjacency_from_json
@@ -54,13 +52,6 @@ def read_registered(noun: wire.Registered) -> Registered:
     """A data set with the report of its intake."""
     report = IntakeReport.from_json(noun.report)
     return Registered(read(DataSet, noun), report, tuple(noun.same_rows_as))
-
-
-def read_budget(noun: wire.Budget) -> BudgetState:
-    """A budget, with the tightest total that was found from its charges, which are not sent."""
-    state = read(BudgetState, noun)
-    vars(state)["tightest"] = Total(_value(Loss, noun.tightest), noun.tightest_by)
-    return state
 
 
 def read_answer(noun: wire.Answer) -> Answer:

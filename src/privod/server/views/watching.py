@@ -34,10 +34,10 @@ def gathered(site: Site, visitor: Visitor) -> dict[str, list[Sample]]:
     for state in states.values():  # versions of a data set share their budgets
         adjacency = canonical_json(state.adjacency.to_json())
         named = {"adjacency": adjacency, "budget": str(state.number), "dataset": state.dataset}
-        left = (sum(times for _, times in state.losses), state.left.epsilon, state.left.delta)
+        left = map(float, (state.n_charges, state.left.epsilon, state.left.delta))
         for name, value in zip(budgets, left, strict=True):
             if state.closed is None or name == "charges_total":
-                found[name].append((tuple(named.items()), float(value)))
+                found[name].append((tuple(named.items()), value))
     return found
 
 
