@@ -42,9 +42,10 @@ from privod.curator.rows import RowStore
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Equal
 from privod.data.folding import SomeRows
-from privod.engines import SizeClass, StoredRows
+from privod.engines import SizeClass, open_rows
 from privod.engines.dask_cluster import DaskCluster
 from privod.engines.size import IN_MEMORY
+from privod.engines.source import RegisteredRows
 from privod.mechanisms import seeded
 from privod.outliers.crowds.by_space import CreditsBySpace, boxes_around
 from privod.outliers.grid.grid import Grid
@@ -122,10 +123,10 @@ def register_polars(folder: Path, _rows: int) -> int:
     return int(pl.scan_parquet(folder / "polars.parquet").select(pl.len()).collect().item())
 
 
-def stored(folder: Path, engine: DaskCluster | None = None) -> StoredRows:
+def stored(folder: Path, engine: DaskCluster | None = None) -> RegisteredRows:
     """What was registered."""
     name, seal = json.loads((folder / "where.json").read_text())
-    return StoredRows(folder / "rows" / name, seal, engine)
+    return open_rows(folder / "rows" / name, seal, engine)
 
 
 def histogram(folder: Path, _rows: int) -> list[int]:

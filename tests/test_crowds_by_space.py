@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from privod.curator.rows import RowStore
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.folding import Block
-from privod.engines import SizeClass, StoredRows, spilling
+from privod.engines import SizeClass, open_rows, spilling
 from privod.engines.size import IN_MEMORY
+from privod.engines.source import RegisteredRows
 from privod.engines.spilling import SpilledParts
+from privod.engines.stored import StoredSource
 from privod.mechanisms import seeded
 from privod.outliers.crowds import by_space
 from privod.outliers.crowds.by_space import CreditsBySpace, boxes_around, n_boxes
@@ -186,14 +188,14 @@ def test_spilled_points_are_read_in_their_parts_and_lie_in_no_folder(
                 assert found == expected
 
 
-def stored_rows(folder: Path) -> tuple[StoredRows, CreditsBySpace, int]:
+def stored_rows(folder: Path) -> tuple[RegisteredRows, CreditsBySpace, int]:
     """Rows on disk, how to count them by parts, and what they count."""
     points = np.random.default_rng(4).uniform(0, 9, (600, 2))
     domain = Domain((Numeric("x", 0, 9), Numeric("y", 0, 9)))
     rows = {"x": points[:, 0], "y": points[:, 1]}
     name, seal, _ = RowStore(folder).keep(rows, domain, size=SizeClass(IN_MEMORY + 1))
     sweep = CreditsBySpace(("x", "y"), (), points_of, 0.3, 3, 1, boxes_around(points, 8))
-    return StoredRows(folder / name, seal), sweep, int(graded_credits(points, 0.3, 3, 1).sum())
+    return open_rows(folder / name, seal), sweep, int(graded_credits(points, 0.3, 3, 1).sum())
 
 
 def test_stored_rows_are_read_once_for_all_parts_or_again_where_nothing_can_be_written(
@@ -201,16 +203,16 @@ def test_stored_rows_are_read_once_for_all_parts_or_again_where_nothing_can_be_w
 ) -> None:
     rows, sweep, expected = stored_rows(tmp_path)
     read: list[int] = []
-    blocks = StoredRows.blocks
+    blocks = StoredSource.read
 
-    def counting(self: StoredRows, partition: int, *columns: Any) -> Any:
+    def counting(self: StoredSource, partition: int, *columns: Any) -> Any:
         read.append(partition)
         return blocks(self, partition, *columns)
 
-    monkeypatch.setattr(StoredRows, "blocks", counting)
+    monkeypatch.setattr(StoredSource, "read", counting)
     before = sorted(rows.folder.iterdir())
     assert rows.sweep(sweep) == expected
-    assert sorted(read) == list(range(rows.n_partitions))
+    assert sorted(read) == list(range(rows.source.pieces))
     assert sorted(rows.folder.iterdir()) == before
 
     def full(*_: object) -> None:
@@ -219,7 +221,7 @@ def test_stored_rows_are_read_once_for_all_parts_or_again_where_nothing_can_be_w
     monkeypatch.setattr(SpilledParts, "_write", full)
     read.clear()
     assert rows.sweep(sweep) == expected
-    assert len(read) > rows.n_partitions
+    assert len(read) > rows.source.pieces
 
 
 KILLED = """

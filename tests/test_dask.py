@@ -27,10 +27,11 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Codes, Equal
 from privod.data.folding import Block, CellCounts
 from privod.data.mock import mock_rows
-from privod.engines import SizeClass, StoredRows
+from privod.engines import SizeClass, open_rows
 from privod.engines import dask_cluster as module
 from privod.engines import size as sizes
 from privod.engines.dask_cluster import DaskCluster
+from privod.engines.source import RegisteredRows
 from privod.errors import InvalidParameter, Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
@@ -124,10 +125,10 @@ def workers() -> Iterator[DaskCluster]:
     engine.close()
 
 
-def kept(tmp_path: Path, engine: Any, n: int = 600) -> StoredRows:
+def kept(tmp_path: Path, engine: Any, n: int = 600) -> RegisteredRows:
     store = RowStore(tmp_path / "rows", engine)
     folder, seal, _ = store.keep(mock_rows(DOMAIN, n), DOMAIN, size=LARGE)
-    return StoredRows(store.directory / folder, seal, engine)
+    return open_rows(store.directory / folder, seal, engine)
 
 
 def kill_one(marks: Path, pids: set[int]) -> None:
@@ -138,8 +139,8 @@ def kill_one(marks: Path, pids: set[int]) -> None:
     os.kill(killed, signal.SIGKILL)
 
 
-def here(rows: StoredRows) -> Any:
-    return rows.fold_here(COUNTS, range(rows.n_partitions))
+def here(rows: RegisteredRows) -> Any:
+    return rows.fold_here(COUNTS, range(rows.source.pieces))
 
 
 def only_for_one_thread(work: Any) -> Any:
@@ -164,8 +165,10 @@ def test_every_question_releases_the_same_on_a_cluster(
         return there[-1]
 
     monkeypatch.setattr(DaskCluster, "_added_up", recorded)
-    monkeypatch.setattr(StoredRows, "fold_here", only_for_one_thread(StoredRows.fold_here))
-    monkeypatch.setattr(StoredRows, "sweep_here", only_for_one_thread(StoredRows.sweep_here))
+    monkeypatch.setattr(RegisteredRows, "fold_here", only_for_one_thread(RegisteredRows.fold_here))
+    monkeypatch.setattr(
+        RegisteredRows, "sweep_here", only_for_one_thread(RegisteredRows.sweep_here)
+    )
     store = RowStore(tmp_path / "rows")
     folder, seal, _ = store.keep(mock_rows(DOMAIN, 600), DOMAIN, size=LARGE)
     memory = Table(DOMAIN, mock_rows(DOMAIN, 600))
@@ -251,7 +254,7 @@ def test_a_scheduler_with_certificates_counts_for_curator_and_server_and_for_nob
     tmp_path: Path, tls: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert tls.startswith("tls://127.0.0.1:")
-    monkeypatch.setattr(StoredRows, "fold_here", only_for_one_thread(StoredRows.fold_here))
+    monkeypatch.setattr(RegisteredRows, "fold_here", only_for_one_thread(RegisteredRows.fold_here))
     with Curator.open(tmp_path / "curator", engine=tls) as curator:
         curator.register("d", mock_rows(DOMAIN, 600), DOMAIN, most_records=LARGE.most_records)
         curator.open_budget("d", AddRemove(), Loss(10**7))
@@ -299,7 +302,7 @@ def test_two_worker_processes_count_alike_and_one_killed_changes_neither_answer_
         curator._rows.engine = workers
         (folder,) = (tmp_path / "curator" / "rows").iterdir()
         seal = curator._rows.seal(folder.name)
-        rows = StoredRows(folder, seal)
+        rows = open_rows(folder, seal)
         pids = set(workers._client.run(os.getpid).values())
         assert len(pids) == 2
         counted: Any = workers.fold(rows, COUNTS)

@@ -211,7 +211,7 @@ def test_the_number_of_partitions_follows_from_the_declaration_alone(tmp_path: P
             table = stored(tmp_path, rows_of(n), domain)
             assert isinstance(table._rows, SeenRows)
             rows: Any = table._rows.as_stored
-            assert rows.n_partitions == LARGE.partitions(len(COLUMNS)) == 20
+            assert rows.source.pieces == LARGE.partitions(len(COLUMNS)) == 20
             assert len(table) == len(Table(domain, rows_of(n)))
 
 

@@ -20,7 +20,7 @@ from privod.audit import replay_game
 from privod.curator import Curator, backup, restore
 from privod.curator.rows import KeptRows
 from privod.data import Domain, Numeric, Table
-from privod.engines.stored import SALT
+from privod.engines.manifest import SALT
 from privod.errors import AnswerFailed, InvalidParameter, Unavailable
 from privod.mechanisms import DiscreteLaplace, secure, seeded
 from privod.mechanisms.randomness import shared

@@ -89,6 +89,13 @@ def register(
     order_by: Annotated[
         str | None, typer.Option(help="Its columns that tell all rows apart, with commas.")
     ] = None,
+    in_place: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of a file: read the rows where they lie, without a copy. A Parquet file"
+            " or folder, delta:FOLDER, iceberg:FILE.metadata.json, duckdb:FILE#TABLE, spark:TABLE."
+        ),
+    ] = None,
     continues: Annotated[
         str | None,
         typer.Option(help="An earlier data set about the same people: shares its budgets."),
@@ -121,7 +128,7 @@ def register(
     dialect = dialect_of(
         separator, encoding=encoding, decimal=decimal, thousands=thousands, quoting=quoting
     )
-    source = _source(file, sql, database, order_by)
+    source = _source(file, sql, database, order_by, in_place)
 
     def take(confirmed: bool) -> tuple[Registered, Sequence[BudgetState]]:
         with progress_bars(as_json), curator_at(at, create=True) as curator:
@@ -167,12 +174,21 @@ def _next(registered: Registered, budgets: Sequence[BudgetState]) -> str:
     return told
 
 
-def _source(file: Path | None, sql: str | None, database: str | None, order_by: str | None) -> Any:
+def _source(
+    file: Path | None,
+    sql: str | None,
+    database: str | None,
+    order_by: str | None,
+    in_place: str | None = None,
+) -> Any:
     from privod.data import SqlQuery
+    from privod.engines import InPlace
 
-    if (file is None) == (sql is None):
-        way_out = "Name a file, or give a query with --sql, --from and --order-by."
-        raise InvalidParameter("the source", "must be a file or a query", file, way_out)
+    if [file, sql, in_place].count(None) != 2:
+        way_out = "Name a file, a query (--sql, --from, --order-by) or a table (--in-place)."
+        raise InvalidParameter("the source", "must be a file, a query or a table", file, way_out)
+    if in_place is not None:
+        return InPlace(in_place)
     if sql is None:
         return file
     keys = tuple(name.strip() for name in (order_by or "").split(",") if name.strip())

@@ -18,6 +18,7 @@ from privod.curator.work import PendingAnswer, State
 from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import (
     AnswerFailed,
+    InvalidData,
     InvalidParameter,
     NoPromise,
     NotFound,
@@ -181,15 +182,22 @@ class Asking:
 
     def _check_rows(self, question: Question, folder: str, seal: str, *, left: bool) -> None:
         """Refuse, before anything is charged, what could not be answered here."""
+        of, charged = question.dataset.name, LEFT if left else "Nothing was charged."
         if not self._rows.can_be_read(folder):
             raise Unavailable(
-                f"The rows of {question.dataset.name!r} are not in"
-                f" {str(self._custody.directory)!r}. {LEFT if left else 'Nothing was charged.'}"
+                f"The rows of {of!r} are not in {str(self._custody.directory)!r}. {charged}"
                 " Restore them from a backup, or open the directory that holds them."
             )
         if not left:
             self._check_size(question, folder, seal)
-            self._rows.check_engine(folder, seal)
+        try:
+            self._rows.check(folder, seal, engine=not left)
+        except InvalidData:
+            raise Unavailable(
+                f"The rows of {of!r} are not where they were registered, or were changed. {charged}"
+                " Their owner restores them, or registers those there are now as a version"
+                " (--continues)."
+            ) from None
 
     def _check_size(self, question: Question, folder: str, seal: str) -> None:
         """Refuse what cannot be held at once, by what was declared and never by the rows."""

@@ -30,8 +30,9 @@ from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.engines.dask_cluster import DaskCluster
+from privod.engines.lakes import InPlace
 from privod.engines.size import IN_MEMORY, UNLESS_DECLARED, SizeClass
-from privod.engines.stored import Engine
+from privod.engines.source import Engine
 from privod.errors import (
     AlreadyExists,
     InvalidParameter,
@@ -215,8 +216,9 @@ class Curator:
         ----------
         name : str
             A new name; what it names never changes.
-        source : path, frame or mapping
-            Where the rows are: anything that `privod.data.sources.read` takes.
+        source : path, frame, mapping or InPlace
+            Where the rows are: anything that `privod.data.sources.read` takes; or `InPlace`, whose
+            rows are read where they lie and not copied.
         domain : Domain
             What is public about them.
         continues : str, optional
@@ -239,6 +241,9 @@ class Curator:
         short_text(name, "name")
         with self.database.reading() as connection:
             check_registration(connection, name, domain, continues)
+        if isinstance(source, InPlace):
+            source = source.look_up(domain)
+            self._refuse_second_ledger(source.table, continues)
         folder, seal, report = self._rows.keep(
             source, domain, dialect, size, confirmed=confirmed, intake=intake
         )
@@ -251,6 +256,20 @@ class Curator:
             self._rows.forget(folder)  # only then is it sure that nothing was entered
             raise
         return Registered(dataset, report, self.same_rows_as(name))
+
+    def _refuse_second_ledger(self, table: str, continues: str | None) -> None:
+        """Refuse a table in place under two budgets; its versions share one ledger."""
+        root = None if continues is None else self.dataset(continues).root
+        with self.database.reading() as connection:
+            used = connection.execute(
+                "SELECT name, folder, root FROM datasets WHERE retired IS NULL"
+            )
+            names = [name for name, at, of in used if of != root and self._rows.table(at) == table]
+        if names:
+            raise AlreadyExists(
+                f"This table is registered in place as {names[0]!r}, with budgets of its own."
+                f" Versions of one table share them: add --continues {names[0]}."
+            )
 
     def same_rows_as(self, of: str) -> tuple[str, ...]:
         """Which data sets with other budgets hold the very same rows, for the owner alone."""

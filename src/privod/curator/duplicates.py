@@ -19,9 +19,14 @@ import numpy as np
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
+from privod.data.domain import Domain
 from privod.data.folding import RowSums
 from privod.data.kernels.keyed import keyed_hashes
-from privod.engines.stored import MANIFEST, SALT, StoredRows, manifest_seal, partition_path
+from privod.data.views import COMPLETE
+from privod.engines.manifest import MANIFEST, SALT, manifest_seal
+from privod.engines.opening import open_rows
+from privod.engines.source import RegisteredRows
+from privod.engines.stored import partition_path
 from privod.errors import InvalidData
 
 KEYS = 4  # words of two keys: sums of other rows are the same less than once in 2^64 times
@@ -33,11 +38,8 @@ def same_rows(directory: Path, folder: str, others: Mapping[str, str]) -> tuple[
     return tuple(
         name
         for name, other in others.items()
-        if here
-        and (
-            _equal(here, _parts(directory / other))
-            or _equally_summed(directory / folder, directory / other)
-        )
+        if _equal(here, _parts(directory / other))
+        or _equally_summed(directory / folder, directory / other)
     )
 
 
@@ -50,7 +52,7 @@ def _equally_summed(one: Path, other: Path) -> bool:
     keys = np.frombuffer(secrets.token_bytes(8 * KEYS), np.uint64)
     summing = RowSums(columns, columns, partial(_hash_sums, keys))
     try:
-        sums = [_stored(folder).fold(summing) for folder in (one, other)]
+        sums = [_registered(folder).fold(summing) for folder in (one, other)]
     except (OSError, InvalidData):
         return False  # damaged, which whoever asks about those rows is told
     return bool((sums[0] == sums[1]).all())
@@ -60,15 +62,19 @@ def _extent(folder: Path) -> tuple[int, tuple[str, ...]] | None:
     """How many rows there are, and their columns; None if that cannot be read."""
     try:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        schema = pa_parquet.read_schema(partition_path(folder, 0))
-        return sum(content["rows"]), tuple(schema.names)
+        if content["place"] is not None:
+            domain = Domain.from_json(content["place"]["domain"])
+            columns = *domain.numeric_names, *domain.categorical_names, COMPLETE
+        else:
+            columns = tuple(pa_parquet.read_schema(partition_path(folder, 0)).names)
+        return sum(content["rows"]), columns
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not all there
 
 
-def _stored(folder: Path) -> StoredRows:
+def _registered(folder: Path) -> RegisteredRows:
     text = (folder / MANIFEST).read_text(encoding="utf-8")
-    return StoredRows(folder, manifest_seal(text, (folder / SALT).read_bytes()))
+    return open_rows(folder, manifest_seal(text, (folder / SALT).read_bytes()))
 
 
 def _hash_sums(keys: NDArray[np.uint64], rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -91,7 +97,7 @@ def _parts(folder: Path) -> dict[str, Path]:
 
 
 def _equal(one: dict[str, Path], other: dict[str, Path]) -> bool:
-    if one.keys() != other.keys():
+    if not one or one.keys() != other.keys():
         return False
     if any(one[name].stat().st_size != other[name].stat().st_size for name in one):
         return False

@@ -21,10 +21,14 @@ from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.intake import Intake, IntakeReport
 from privod.data.sources import portions_of
 from privod.engines.dask_cluster import DaskCluster
+from privod.engines.in_place import KEPT, Place
+from privod.engines.manifest import MANIFEST, SALT, Manifest
+from privod.engines.opening import open_rows
 from privod.engines.sealed_file import seals_beside
 from privod.engines.size import SizeClass
-from privod.engines.stored import MANIFEST, SALT, Engine, Manifest, StoredRows, partition_path
-from privod.engines.writing import write_rows
+from privod.engines.source import Engine
+from privod.engines.stored import partition_path
+from privod.engines.writing import refer_to_rows, write_rows
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory, sync_file
 from privod.mechanisms.randomness import Randomness, keyed, secure, shared
@@ -105,11 +109,14 @@ class RowStore:
         Returns their folder's name, their seal and the report; `intake` is kept in its place.
         """
         taken, lines = Intake(domain, dialect), LineTally()
-        columns = portions_of(source, domain, dialect, lines)
         with self._new_folder() as folder:
             salt = secrets.token_bytes(SALT_BYTES)
             (folder / SALT).write_bytes(salt)
-            manifest = write_rows(folder, salt, taken, columns, size or SizeClass())
+            if isinstance(source, Place):
+                manifest = refer_to_rows(folder, salt, taken, source, size or SizeClass())
+            else:
+                columns = portions_of(source, domain, dialect, lines)
+                manifest = write_rows(folder, salt, taken, columns, size or SizeClass())
             report = taken.report(manifest.complete, lines)
             report.refuse_loss(confirmed)
             report = intake or report
@@ -190,24 +197,30 @@ class RowStore:
         shutil.rmtree(self.directory / name, ignore_errors=True)
 
     def has(self, name: str) -> bool:
-        """Whether the rows are here at all."""
-        partitions = self._partitions(self.directory / name)
-        return partitions is not None and all(path.is_file() for path in partitions)
+        """Whether the rows are here at all, or what refers to them."""
+        files = self._files(self.directory / name)
+        return files is not None and all(path.is_file() for path in files)
 
     def can_be_read(self, name: str) -> bool:
         """Whether everything is here that reading the rows takes: salt and seals beside them."""
         folder = self.directory / name
-        partitions = self._partitions(folder)
-        if partitions is None:
-            return False
-        needed = [folder / SALT, *partitions, *map(seals_beside, partitions)]
-        return all(path.is_file() for path in needed)
+        files = self._files(folder)
+        needed = [folder / SALT, *(files or ()), *map(seals_beside, files or ())]
+        return files is not None and all(path.is_file() for path in needed)
 
-    def _partitions(self, folder: Path) -> list[Path] | None:
-        """The files that the manifest names; None if there is none to be read."""
+    def _files(self, folder: Path) -> list[Path] | None:
+        """Our files that the manifest names; None if there is none to be read."""
+        manifest = self._manifest(folder)
+        if manifest is None:
+            return None
+        if manifest["place"] is not None:
+            return [folder / KEPT]
+        return [partition_path(folder, number) for number in range(len(manifest["seals"]))]
+
+    def _manifest(self, folder: Path) -> dict[str, Any] | None:
         try:
             content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-            return [partition_path(folder, number) for number in range(len(content["seals"]))]
+            return {"place": content["place"], "seals": list(content["seals"])}
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -238,7 +251,7 @@ class RowStore:
         text = (folder / MANIFEST).read_bytes()
         seal = hashlib.sha256(salt + b"manifest" + text).hexdigest()
         with suppress(ValueError, LookupError, TypeError):  # what we never wrote
-            intact = StoredRows(folder, seal).sealed_again()
+            intact = open_rows(folder, seal).source.sealed_again()
             return seal if intact and self._report_is_sealed(folder, seal) else ""
         return ""
 
@@ -247,10 +260,17 @@ class RowStore:
         folder = self.directory / name
         return Manifest.read(folder, (folder / SALT).read_bytes(), seal).size
 
-    def check_engine(self, name: str, seal: str) -> None:
-        """Raise `Unavailable` unless the engine, where there is one, can add up these rows."""
-        if self.engine is not None and not self.size(name, seal).in_memory:
-            StoredRows(self.directory / name, seal, self.engine).check_engine()
+    def check(self, name: str, seal: str, *, engine: bool) -> None:
+        """Raise unless the rows are there, and the engine, if it is asked, can add them up."""
+        rows = open_rows(self.directory / name, seal, self.engine)
+        rows.source.identity()
+        if engine:
+            rows.check_engine()
+
+    def table(self, name: str) -> str | None:
+        """Which table rows in place belong to, whatever its version; None of a copy."""
+        place = (self._manifest(self.directory / name) or {}).get("place")
+        return None if place is None else str(place["table"])
 
     def kept(self, name: str, seal: str, domain: Domain) -> KeptRows:
         """Where rows lie and who adds them up, for another process that looks at them."""
@@ -260,7 +280,7 @@ class RowStore:
     def load(self, name: str, seal: str, domain: Domain) -> Table:
         """The rows as a table, if they are those that were registered."""
         folder = self.directory / name
-        stored = StoredRows(folder, seal, self.engine)
+        stored = open_rows(folder, seal, self.engine)
         if not stored.size.in_memory:
             return Table.over(domain, stored.seen(domain))
         return Table.over(domain, stored.in_memory(domain))

@@ -225,12 +225,15 @@ class Portion:
         Whose record it is, in the one form in which persons are compared.
     complete : array of bool
         Which records miss nothing but what has a fill.
+    somebody : array of bool
+        Which records of the source these are: the others are nobody's.
     """
 
     numbers: dict[str, NDArray[np.float64]]
     codes: dict[str, NDArray[np.int64]]
     persons: pa.Array | None
     complete: NDArray[np.bool_]
+    somebody: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.complete)
@@ -245,7 +248,7 @@ class Intake:
     def __init__(self, domain: Domain, dialect: CsvDialect | None = None) -> None:
         self.domain = domain
         dialect = dialect or CsvDialect()
-        self._decimal, self._thousands = dialect.marks
+        self.marks = self._decimal, self._thousands = dialect.marks
         self._quote, self._quoted_ids = dialect.quote, 0
         self._read = self._nobody = self._incomplete = self._complete = 0
         # missing, filled, clipped, undeclared
@@ -277,12 +280,13 @@ class Intake:
             somebody = np.array(persons.is_valid().to_numpy(zero_copy_only=False))
         self._count(tallies, (numbers, codes), persons, somebody, complete)
         if somebody.all():
-            return Portion(numbers, codes, persons, complete)
+            return Portion(numbers, codes, persons, complete, somebody)
         return Portion(
             {name: values[somebody] for name, values in numbers.items()},
             {name: values[somebody] for name, values in codes.items()},
             None if persons is None else persons.filter(pa.array(somebody)),
             complete[somebody],
+            somebody,
         )
 
     def report(self, kept: int, lines: LineTally | None = None) -> IntakeReport:

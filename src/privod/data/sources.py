@@ -36,8 +36,8 @@ from privod.data.sql import SqlQuery, sql_portions
 from privod.data.table import Table
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 
-__all__ = ["CsvDialect", "check_file", "parquet_files", "portions_of", "read", "read_with_report"]
-__all__ += ["told_of_file", "write_parquet"]
+__all__ = ["CsvDialect", "check_file", "check_names", "hive_values", "parquet_files", "portions_of"]
+__all__ += ["read", "read_with_report", "told_of_file", "wanted_of", "write_parquet"]
 
 ROWS_AT_ONCE = 1 << 16
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -196,7 +196,7 @@ def _from_folder(folder: Path, domain: Domain) -> Iterator[Columns]:
     """Every Parquet file in a folder and below, by name; folders `key=value` are columns too."""
     for path in parquet_files(folder):
         with told_of_file(path):
-            yield from _from_parquet(path, domain, _hive_values(path.relative_to(folder)))
+            yield from _from_parquet(path, domain, hive_values(path.relative_to(folder)))
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -219,7 +219,8 @@ def check_file(path: Path) -> None:
         raise InvalidParameter("the file's ending", rule, path.suffix, way_out)
 
 
-def _hive_values(path: Path) -> dict[str, str | None]:
+def hive_values(path: Path) -> dict[str, str | None]:
+    """The columns that folders called `key=value` give."""
     parts = (part.partition("=") for part in path.parts[:-1])
     return {
         unquote(key): None if value == HIVE_NULL else unquote(value)

@@ -26,7 +26,8 @@ from typing import Any, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 from privod.data.folding import Fold, Sweep
-from privod.engines.stored import StoredRows
+from privod.engines.opening import open_rows
+from privod.engines.source import RegisteredRows
 from privod.errors import InvalidParameter, Unavailable
 
 State = TypeVar("State")
@@ -107,7 +108,7 @@ class DaskCluster:
         while self._closing:
             self._closing.pop().close()
 
-    def check(self, rows: StoredRows) -> None:
+    def check(self, rows: RegisteredRows) -> None:
         """Raise `Unavailable` unless every worker can add up these rows as we would."""
         found: dict[str, str] = {}
         with suppress(Exception):  # of the network, whose words say nothing to an owner
@@ -120,15 +121,15 @@ class DaskCluster:
                 " cluster, or open the curator without it."
             )
 
-    def fold(self, rows: StoredRows, fold: Fold[State]) -> State | None:
+    def fold(self, rows: RegisteredRows, fold: Fold[State]) -> State | None:
         """Add up on the workers; None if that did not come about, whatever the reason."""
         with suppress(Exception):  # then the rows are added up where we are
             n_tasks = TASKS_PER_THREAD * self._n_threads()
             plan = _plan(rows, fold)
-            return cast("State | None", self._added_up(_folded, plan, rows.n_partitions, n_tasks))
+            return cast("State | None", self._added_up(_folded, plan, rows.source.pieces, n_tasks))
         return None
 
-    def sweep(self, rows: StoredRows, sweep: Sweep[State]) -> State | None:
+    def sweep(self, rows: RegisteredRows, sweep: Sweep[State]) -> State | None:
         """Add up parts that look at others too, on the workers; None if it did not come off."""
         with suppress(Exception):
             n_tasks = SWEEPS_PER_THREAD * self._n_threads()
@@ -206,7 +207,7 @@ class _Plan:
         return Path(folder), seal, what
 
 
-def _plan(rows: StoredRows, what: Any) -> _Plan:
+def _plan(rows: RegisteredRows, what: Any) -> _Plan:
     return _Plan(pickle.dumps((str(rows.folder.resolve()), rows.seal, what)))
 
 
@@ -228,15 +229,15 @@ def _fitness(plan: _Plan, versions: tuple[str, ...]) -> str:
             return "a worker has other versions of Python, privod or its packages"
         if any(dask.config.get(setting, default=None) for setting in _NO_SPILLING):
             return "a worker spills to disk (set distributed.worker.memory.target and .spill false)"
-        _rows(plan)
+        _rows(plan)[0].source.identity()
     except Exception:
         return "a worker does not see the files"
     return ""
 
 
-def _rows(plan: _Plan) -> tuple[StoredRows, Any]:
+def _rows(plan: _Plan) -> tuple[RegisteredRows, Any]:
     folder, seal, what = plan.read()
-    return StoredRows(folder, seal), what
+    return open_rows(folder, seal), what
 
 
 def _folded(plan: _Plan, partitions: tuple[int, ...]) -> tuple[Any] | None:

@@ -117,12 +117,16 @@ class SealedReader(io.RawIOBase):
         The file's number.
     seal : str
         The file's seal, from a place that is sealed itself.
+    seals : Path, optional
+        Where the seals of its pieces lie, if not beside it.
     """
 
-    def __init__(self, path: Path, salt: bytes, number: int, seal: str) -> None:
+    def __init__(
+        self, path: Path, salt: bytes, number: int, seal: str, seals: Path | None = None
+    ) -> None:
         super().__init__()
         self._salt, self._number = salt, number
-        self._seals = seals_beside(path).read_bytes()
+        self._seals = (seals or seals_beside(path)).read_bytes()
         self._file = path.open("rb", buffering=0)
         self._size = self._file.seek(0, io.SEEK_END)
         self._at = 0
@@ -181,13 +185,25 @@ class SealedReader(io.RawIOBase):
         return found
 
 
-def sealed_again(path: Path, salt: bytes, number: int) -> str:
-    """The seal that a file has as it is now; its seals beside it must be those of its pieces."""
+def sealed_again(path: Path, salt: bytes, number: int, seals: Path | None = None) -> str:
+    """The seal that a file has as it is now; its pieces must have the seals that lie there."""
+    found, size = _seals_of(path, salt, number)
+    if (seals or seals_beside(path)).read_bytes() != found:
+        return ""
+    return _file_seal(salt, number, size, found)
+
+
+def seal_in_place(path: Path, salt: bytes, number: int, seals: Path) -> str:
+    """Seal a file that somebody else wrote; the seals of its pieces are written to `seals`."""
+    found, size = _seals_of(path, salt, number)
+    seals.write_bytes(found)
+    return _file_seal(salt, number, size, found)
+
+
+def _seals_of(path: Path, salt: bytes, number: int) -> tuple[bytes, int]:
     seals, size = bytearray(), 0
     with path.open("rb") as file:
         while piece := file.read(PIECE):
             seals += _piece_seal(salt, number, len(seals) // SEAL_BYTES, piece)
             size += len(piece)
-    if seals_beside(path).read_bytes() != bytes(seals):
-        return ""
-    return _file_seal(salt, number, size, bytes(seals))
+    return bytes(seals), size

@@ -14,7 +14,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -24,11 +26,15 @@ from numpy.typing import NDArray
 
 from privod.data.domain import Domain
 from privod.data.intake import Intake, Portion
+from privod.data.kernels.persons import set_bits
 from privod.data.persons import first_rows, hashed, new_key, numbered
 from privod.data.views import COMPLETE
+from privod.engines.in_place import KEPT, ROW, Place
+from privod.engines.manifest import Manifest
+from privod.engines.opening import SOURCES
 from privod.engines.sealed_file import SealedWriter
 from privod.engines.size import ROWS_IN_PARTITION, SizeClass
-from privod.engines.stored import Manifest, partition_path
+from privod.engines.stored import partition_path
 from privod.errors import InvalidData
 from privod.progress import report, track
 from privod.threads import ahead, thread_pool
@@ -65,6 +71,34 @@ def write_rows(
     else:
         writer.write_persons(_batches(source))
     return writer.manifest()
+
+
+def refer_to_rows(
+    folder: Path, salt: bytes, intake: Intake, place: Place, size: SizeClass
+) -> Manifest:
+    """Seal rows where they lie and write which of them are kept; nothing else is copied.
+
+    The parameters are those of `write_rows`; `place` says where the rows are.
+    """
+    about = {
+        **place.about,
+        "kind": place.kind,
+        "table": place.table,
+        "domain": intake.domain.to_json(),
+        "marks": intake.marks,
+    }
+    kind = SOURCES[place.kind]
+    found = Manifest(size, (), kind.sealed(folder, salt, about), place=about)
+    marker = _Marker(folder, salt, intake, size, about["rows"])
+    source = kind(folder, salt, found)
+    portions = _batches(source.portions())
+    if intake.domain.person is None:
+        marker.mark(portions)
+    else:
+        marker.write_persons(portions)
+    manifest = kind.finished(folder, salt, marker.manifest_of(found))
+    kind(folder, salt, manifest).identity()  # or it changed meanwhile
+    return manifest
 
 
 class _Writer:
@@ -274,3 +308,52 @@ def _as_arrow(portion: Portion, schema: pa.Schema) -> pa.Table:
         columns.append(portion.persons)
         schema = schema.append(pa.field(PERSON, pa.large_binary()))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+class _Marker(_Writer):
+    """Marks the rows that are kept of a source in place, instead of writing them."""
+
+    def __init__(
+        self, folder: Path, salt: bytes, intake: Intake, size: SizeClass, n_rows: int
+    ) -> None:
+        super().__init__(folder, salt, intake, size)
+        self._schema = pa.schema(
+            [pa.field(ROW, pa.int64(), nullable=False), pa.field(COMPLETE, pa.int8(), False)]
+        )
+        self._bits = np.zeros((2, -(-n_rows // 8)), np.uint8)
+        self._marking = Lock()
+
+    def mark(self, batches: Iterator[list[Columns]]) -> None:
+        """All records, since they are nobody's in particular."""
+        for rows in ahead(self._taken, batches):
+            self._write(0, [rows])
+
+    def manifest_of(self, found: Manifest) -> Manifest:
+        """What was found, with the bits of all rows, which are written here."""
+        stored, complete = (int(np.bitwise_count(bits).sum()) for bits in self._bits)
+        if stored > self._size.most_records:
+            self._refuse()
+        with SealedWriter(self._folder / KEPT, self._salt, 0) as sealed:
+            sealed.write(self._bits.reshape(-1))
+        return replace(
+            found, rows=(stored,), seals=(sealed.seal, *found.seals[1:]), complete=complete
+        )
+
+    def _taken(self, batch: list[Columns]) -> pa.Table:
+        return pa.concat_tables([self._placed(columns) for columns in batch])
+
+    def _placed(self, columns: Columns) -> pa.Table:
+        portion, schema = self._intake.take(columns), self._schema
+        rows = columns[ROW].to_numpy()[portion.somebody]
+        found: list[Any] = [pa.array(rows), pa.array(portion.complete.astype(np.int8))]
+        if portion.persons is not None:
+            found.append(portion.persons)
+            schema = schema.append(pa.field(PERSON, pa.large_binary()))
+        return pa.Table.from_arrays(found, schema=schema)
+
+    def _write(self, _number: int, tables: Iterable[pa.Table]) -> None:
+        for table in tables:
+            rows, complete = (table.column(name).to_numpy() for name in (ROW, COMPLETE))
+            with self._marking:
+                set_bits(self._bits[0], rows)
+                set_bits(self._bits[1], rows[complete > 0])

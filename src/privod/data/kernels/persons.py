@@ -62,3 +62,10 @@ def mark_first(numbers: Ints, most: int, seen: Ints, first: Bools) -> None:
         first[row] = seen[number] < most
         if first[row]:
             seen[number] += 1
+
+
+@njit(cache=True, nogil=True)
+def set_bits(bits: Bytes, places: Ints) -> None:
+    """Set the bits at some places, the lowest of a byte first."""
+    for place in places:
+        bits[place >> 3] |= np.uint8(1 << (place & 7))

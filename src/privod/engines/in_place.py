@@ -1,0 +1,272 @@
+"""Rows that stay where they lie: read there for every answer, checked, and never copied.
+
+Registration runs the intake over them once. Which rows are kept (somebody's, within the cap of
+their person) and which of them are complete is written as two sealed bits for each row of the
+source. Numbers are marked and categories coded while an answer reads, record by record, so that
+counts are those of a copy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+from numpy.typing import NDArray
+
+from privod.data.cells import MISSING, codes_of, numbers_of
+from privod.data.columns import Numeric
+from privod.data.domain import Domain
+from privod.data.folding import Block, side_by_side
+from privod.data.kernels.ranges import mark
+from privod.data.sources import check_names, wanted_of
+from privod.data.views import COMPLETE
+from privod.engines.manifest import Manifest
+from privod.engines.sealed_file import CHANGED, SealedReader, seal_in_place, sealed_again
+from privod.engines.source import AT_ONCE
+from privod.errors import InvalidData
+from privod.threads import in_threads
+
+KEPT = "kept.bits"  # which rows are stored, then which are complete: a bit each
+ROW = "\0row"  # where a record lies in its source; no column is called so
+READ_AHEAD = 1 << 20  # bytes of a column at a time: row groups of others may be large
+Bools = NDArray[np.bool_]
+Cells = Mapping[str, pa.Array]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rows lie, looked up once at registration.
+
+    Parameters
+    ----------
+    kind : str
+        Parquet, Delta or Iceberg, which are files; DuckDB or Spark.
+    table : str
+        What tells the table from others, whatever its version.
+    about : dict
+        What reading it takes, as plain values.
+    """
+
+    kind: str
+    table: str
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+class SourceInPlace(ABC):
+    """Rows elsewhere, in pieces whose number follows from the declared size.
+
+    Parameters
+    ----------
+    folder : Path
+        Ours, with the bits that say which rows are kept.
+    salt, manifest : bytes, Manifest
+        What they are sealed with, and what was registered.
+    """
+
+    def __init__(self, folder: Path, salt: bytes, manifest: Manifest) -> None:
+        place = manifest.place or {}
+        self._folder, self._salt, self._seals, self._place = folder, salt, manifest.seals, place
+        self.domain = Domain.from_json(place["domain"])
+        self.pieces = manifest.size.partitions(len(self.domain.columns))
+
+    @classmethod
+    def sealed(cls, _folder: Path, _salt: bytes, _about: dict[str, Any]) -> tuple[str, ...]:
+        """Seal what lies there, before it is read; the first seal is that of the bits."""
+        return ("",)
+
+    @classmethod
+    def finished(cls, _folder: Path, _salt: bytes, manifest: Manifest) -> Manifest:
+        """What was registered, with what only a second look tells."""
+        return manifest
+
+    @abstractmethod
+    def identity(self) -> None:
+        """Raise `InvalidData` if the rows can be seen not to be the registered ones."""
+
+    @abstractmethod
+    def sealed_again(self) -> bool:
+        """Whether all of it is what was registered."""
+
+    @abstractmethod
+    def rows_of(self, piece: int) -> range:
+        """The places in the source at which the rows of a piece may lie."""
+
+    @abstractmethod
+    def raw(self, piece: int, names: Sequence[str]) -> Iterator[tuple[Any, Cells]]:
+        """Cells of some columns as they are there, each time with their places in the piece."""
+
+    def portions(self) -> Iterator[Cells]:
+        """All records in order, with their places, for the intake."""
+        for piece in range(self.pieces):
+            places = np.arange(self.rows_of(piece).start, self.rows_of(piece).stop)
+            for at, cells in self.raw(piece, wanted_of(self.domain)):
+                yield {**cells, ROW: pa.array(places[at])}
+
+    def read(self, piece: int, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
+        """The stored rows of a piece, marked and coded."""
+        rows = self.rows_of(piece)
+        if not rows:
+            return
+        stored, complete = self._bits(rows)
+        wanted = [name for name in dict.fromkeys((*numbers, *codes)) if name != COMPLETE]
+        found: Iterator[tuple[Any, Cells]] = self.raw(piece, wanted)
+        if not wanted:
+            found = ((slice(at, at + AT_ONCE), {}) for at in range(0, len(rows), AT_ONCE))
+        for at, cells in found:
+            keep = stored[at]
+            coded = {name: self._coded(name, column) for name, column in cells.items()}
+            coded[COMPLETE] = complete[at]
+            if not keep.all():
+                coded = {name: values[keep] for name, values in coded.items()}
+            n = len(coded[COMPLETE])
+            yield Block(
+                side_by_side([coded[name] for name in numbers], n, np.float64),
+                side_by_side([coded[name] for name in codes], n, np.int64),
+            )
+
+    def _coded(self, name: str, cells: pa.Array) -> NDArray[Any]:
+        column = self.domain[name]
+        if not isinstance(column, Numeric):
+            return np.maximum(codes_of(cells, column, self._place["marks"][0]), MISSING)
+        values = numbers_of(cells, column, *self._place["marks"])
+        mark(values, column.low, column.high)
+        return values
+
+    def _bits(self, rows: range) -> tuple[Bools, Bools]:
+        n_bytes = -(-self._place["rows"] // 8)
+        first, last = rows.start // 8, -(-rows.stop // 8)
+        with SealedReader(self._folder / KEPT, self._salt, 0, self._seals[0]) as bits:
+            found = []
+            for start in (0, n_bytes):
+                bits.seek(start + first)
+                some = np.frombuffer(bits.read(last - first), np.uint8)
+                spread = np.unpackbits(some, bitorder="little").view(np.bool_)
+                found.append(spread[rows.start - 8 * first :][: len(rows)])
+        return found[0], found[1]
+
+    def kept_again(self) -> bool:
+        """Whether the bits are those that were written."""
+        return sealed_again(self._folder / KEPT, self._salt, 0) == self._seals[0]
+
+
+def _seals(folder: Path, number: int) -> Path:
+    return folder / f"file-{number:05d}.seals"
+
+
+class FilesInPlace(SourceInPlace):
+    """Parquet files: those of a folder, of a version of Delta or of a snapshot of Iceberg."""
+
+    @classmethod
+    def sealed(cls, folder: Path, salt: bytes, about: dict[str, Any]) -> tuple[str, ...]:
+        """Seal the files where they lie; the seals of their pieces are kept in our folder."""
+        paths = [Path(file["path"]) for file in about["files"]]
+
+        def seal(place: int) -> str:
+            return seal_in_place(paths[place], salt, place + 1, _seals(folder, place + 1))
+
+        return ("", *in_threads(seal, len(paths)))
+
+    @cached_property
+    def _groups(self) -> list[tuple[int, int, int, int]]:
+        """File, row group, first row and number of rows of every row group, in order."""
+        groups, first = [], 0
+        for number, file in enumerate(self._place["files"]):
+            for group, rows in enumerate(file["rows"]):
+                groups.append((number, group, first, rows))
+                first += rows
+        return groups
+
+    def _share(self, piece: int) -> list[tuple[int, int, int, int]]:
+        n = len(self._groups)
+        return self._groups[n * piece // self.pieces : n * (piece + 1) // self.pieces]
+
+    def rows_of(self, piece: int) -> range:
+        """The rows of some row groups."""
+        share = self._share(piece)
+        return range(share[0][2], share[-1][2] + share[-1][3]) if share else range(0)
+
+    def raw(self, piece: int, names: Sequence[str]) -> Iterator[tuple[Any, Cells]]:
+        """What the files hold; every byte that is read is checked."""
+        at = 0
+        share = self._share(piece)
+        for number in dict.fromkeys(group[0] for group in share):
+            about = self._place["files"][number]
+            groups = [group[1] for group in share if group[0] == number]
+            around = about["values"]
+            inside = [name for name in names if name not in around]
+            seals = _seals(self._folder, number + 1)
+            with (
+                SealedReader(
+                    Path(about["path"]), self._salt, number + 1, self._seals[number + 1], seals
+                ) as sealed,
+                pa_parquet.ParquetFile(
+                    sealed,
+                    pre_buffer=False,
+                    buffer_size=READ_AHEAD,
+                    read_dictionary=[name for name in about["texts"] if name in inside],
+                ) as file,
+            ):
+                for batch in file.iter_batches(
+                    AT_ONCE, row_groups=groups, columns=inside, use_threads=False
+                ):
+                    cells = {name: batch.column(name) for name in inside}
+                    for name in names:
+                        if name in around:
+                            text = pa.scalar(around[name], pa.string())
+                            cells[name] = pa.repeat(text, len(batch))
+                    yield slice(at, at + len(batch)), cells
+                    at += len(batch)
+
+    def identity(self) -> None:
+        """All files are there and as large as they were; one that was touched is read whole."""
+        for number, about in enumerate(self._place["files"], start=1):
+            path = Path(about["path"])
+            try:
+                found = path.stat()
+                same = found.st_size == about["size"]
+                if same and found.st_mtime_ns != about["time"]:
+                    same = self._as_sealed(path, number)
+            except OSError:
+                same = False
+            if not same:
+                raise InvalidData(CHANGED)
+
+    def sealed_again(self) -> bool:
+        """Whether every file is, as a whole, the one that was registered."""
+        files = enumerate(self._place["files"], start=1)
+        return self.kept_again() and all(
+            self._as_sealed(Path(about["path"]), number) for number, about in files
+        )
+
+    def _as_sealed(self, path: Path, number: int) -> bool:
+        seals = _seals(self._folder, number)
+        return sealed_again(path, self._salt, number, seals) == self._seals[number]
+
+
+def about_file(path: Path, values: Mapping[str, str | None], domain: Domain) -> dict[str, Any]:
+    """What reading a Parquet file in place takes; looks at its footer alone."""
+    found = path.stat()
+    with pa_parquet.ParquetFile(path, pre_buffer=False) as file:
+        about, schema = file.metadata, file.schema
+        names = file.schema_arrow.names
+        check_names([*names, *(name for name in values if name not in names)], domain)
+        texts = {
+            schema.column(place).path
+            for place in range(len(schema.names))
+            if schema.column(place).physical_type == "BYTE_ARRAY"
+        }
+        return {
+            "path": str(path.resolve()),
+            "size": found.st_size,
+            "time": found.st_mtime_ns,
+            "rows": [about.row_group(group).num_rows for group in range(about.num_row_groups)],
+            "values": {name: values[name] for name in values if name not in names},
+            "texts": [column.name for column in domain.categorical() if column.name in texts],
+        }

@@ -1,0 +1,38 @@
+"""Open the rows of a data set, wherever its manifest says that they lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from privod.engines.in_place import FilesInPlace, SourceInPlace
+from privod.engines.manifest import SALT, Manifest
+from privod.engines.source import Engine, RegisteredRows, Source
+from privod.engines.stored import StoredSource
+
+SOURCES: dict[str, type[SourceInPlace]] = {
+    "parquet": FilesInPlace,
+    "delta": FilesInPlace,
+    "iceberg": FilesInPlace,
+}
+
+
+def open_rows(folder: Path, seal: str, engine: Engine | None = None) -> RegisteredRows:
+    """The rows in a folder, or those that it refers to, if they are under this seal.
+
+    Parameters
+    ----------
+    folder : Path
+        With a salt and a manifest.
+    seal : str
+        What the ledger holds of the manifest.
+    engine : Engine, optional
+        Who adds up over them.
+    """
+    salt = (folder / SALT).read_bytes()
+    manifest = Manifest.read(folder, salt, seal)
+    source: Source
+    if manifest.place is None:
+        source = StoredSource(folder, salt, manifest)
+    else:
+        source = SOURCES[manifest.place["kind"]](folder, salt, manifest)
+    return RegisteredRows(source, manifest, folder, seal, engine)
