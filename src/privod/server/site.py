@@ -7,17 +7,19 @@ import logging
 import secrets
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from privod.curator import Charge, Curator
+from privod.curator import BudgetState, Charge, Curator, Entry
 from privod.errors import PrivodError, Unavailable
+from privod.query.query import Query
 from privod.server.authentication import Sessions, Visitor, find_visitor
 from privod.server.failures import UnknownToken
 from privod.server.jobs.answers import Answers
 from privod.server.jobs.jobs import Job, Jobs
 from privod.server.jobs.reports import Reports
+from privod.server.kept import Kept
 from privod.server.limits import Limits, RateLimiter
 from privod.server.metrics import Metrics
 from privod.wire import problem_of
@@ -82,6 +84,7 @@ class Site:
         self.presence = ExitStack()
         self._unnoted: dict[str, tuple[str | None, bool]] = {}
         self.metrics = Metrics()
+        self.kept = Kept(self.curator)
         self.reports = Reports(self.curator, self.limits)
         self.jobs: Jobs[Paid] = Jobs(
             self.limits, self._token_is_valid, self._note_end, self._was_stopped
@@ -90,6 +93,19 @@ class Site:
         self.requests = RateLimiter(self.limits.requests)
         self.strangers = RateLimiter(self.limits.strangers)
         self.failures = RateLimiter(self.limits.failures)
+
+    def budget(self, of: str, token: str | None = None) -> tuple[BudgetState, ...]:
+        """The budgets of a data set, to be shown."""
+        key = ("budgets", of, token)
+        return self.kept.figure(key, lambda: self.curator.budget(of, token=token))
+
+    def history(self, of: str) -> tuple[Entry, ...]:
+        """The entries of the ledger about a data set, to be shown."""
+        return self.kept.figure(("entries", of), lambda: self.curator.history(of))
+
+    def answered(self, of: str) -> list[tuple[str, Query[Any]]]:
+        """The answered questions about a data set with their keys, the newest first."""
+        return self.kept.figure(("answered", of), lambda: self.answers.questions(of))
 
     def be_present(self) -> None:
         """Note that this process is there, and share rates with the others that are."""

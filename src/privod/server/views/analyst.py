@@ -59,7 +59,7 @@ def questions(request: Request) -> Response:
             guarantee = guarantee.of_persons(dataset.domain.max_rows_per_person)
         if guarantee is None or isinstance(guarantee, Guarantee):
             shown.append({"kind": kind, "promise": promise_of(kind), "guarantee": guarantee})
-    budgets = curator.budget(dataset.name, token=visitor_of(request).token)
+    budgets = site_of(request).budget(dataset.name, visitor_of(request).token)
     return page(request, "questions.html", dataset=dataset, budgets=budgets, questions=shown)
 
 
@@ -181,7 +181,7 @@ def _question_page(
     curator = site_of(request).curator
     dataset = curator.dataset(request.path_params["dataset"])
     kind = kind_of(request.path_params["question"])
-    budgets = curator.budget(dataset.name, token=visitor_of(request).token)
+    budgets = site_of(request).budget(dataset.name, visitor_of(request).token)
     wrong = problem if isinstance(problem, InvalidParameter) else None
     boxes = boxes_of(kind, dataset.domain, budgets, values, wrong)
     at_box = any(box.problem for box in boxes)
@@ -264,7 +264,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     if not price.already_answered:
         check_work(curator, query, of, site.limits)
     token = visitor_of(request).token
-    budgets = {state.adjacency: state for state in curator.budget(of, token=token)}
+    budgets = {state.adjacency: state for state in site.budget(of, token)}
     lines = [
         {
             "state": budgets[charge.adjacency],
@@ -296,7 +296,7 @@ def _unpriced(
     needed = None
     if query is not None and isinstance(problem, NoPromise):
         guarantee = query.guarantee()
-        states = site_of(request).curator.budget(request.path_params["dataset"])
+        states = site_of(request).budget(request.path_params["dataset"])
         opened = [state.adjacency for state in states if state.closed is None]
         if isinstance(guarantee, Guarantee) and guarantee.adjacency not in opened:
             needed = canonical_json(guarantee.adjacency.to_json())

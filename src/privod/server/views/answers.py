@@ -66,7 +66,7 @@ async def answers(request: Request) -> Response:
 def _found(request: Request) -> tuple[list[str], str, dict[str, Any]]:
     """The keys of the answers that fit a search, what was sought, and the page's place."""
     sought = request.query_params.get("find", "")[:LONGEST_SEARCH]
-    known = site_of(request).answers.questions(request.path_params["dataset"])
+    known = site_of(request).answered(request.path_params["dataset"])
     found = [key for key, query in known if fits(query, sought)]
     return found, sought, page_of(request, len(found))
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any
 
 from fastapi import File, Form, Path, Query, Request, Response, UploadFile
@@ -36,6 +39,37 @@ Dataset = Annotated[
 ]
 STORED = b'{"charges": [], "stored": true, '  # before what is encoded of an answer
 Key = Annotated[str, Path(max_length=64, description="An answer's key.")]
+
+
+def kept(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Send the text that was made for the same request since the ledger's head last moved.
+
+    A price of what was charged and is not answered yet may change without the ledger: it is made
+    anew each time.
+    """
+
+    @wraps(view)
+    async def shown(request: Request, **given: Any) -> Response:
+        site, visitor = site_of(request), visitor_of(request)
+        asked = hashlib.sha256(repr(given).encode()).digest()
+        key = (view.__name__, visitor.of, visitor.token, asked)
+        looks_here = site.curator.database.engine == "sqlite"  # sooner than a thread is found
+        text = site.kept.find(key) if looks_here else None
+        found: Any = None
+
+        def made() -> bytes:
+            nonlocal found
+            found = view(request, **given)
+            return wire.to_text(found).encode()
+
+        def keeps(_text: bytes) -> bool:
+            return not getattr(found, "begun", False)
+
+        if text is None:
+            text = await run_in_threadpool(site.kept.figure, key, made, keeps)
+        return Response(text, media_type=JSON)
+
+    return shown
 
 
 def health() -> dict[str, str]:
@@ -81,6 +115,7 @@ def questions() -> list[wire.Question]:
     return [describe(kind) for kind in QUERIES.values()]
 
 
+@kept
 def datasets(request: Request) -> list[wire.DataSet]:
     """List the data sets that the token is for."""
     visitor = visitor_of(request)
@@ -146,22 +181,26 @@ def report(request: Request, dataset: Dataset) -> dict[str, Any]:
     return site_of(request).curator.report(dataset).to_json()
 
 
+@kept
 def dataset(request: Request, dataset: Dataset) -> wire.DataSet:
     """What is public about a data set."""
     return wire.DataSet.of(site_of(request).curator.dataset(dataset))
 
 
+@kept
 def budget(request: Request, dataset: Dataset) -> list[wire.Budget]:
     """The budgets of a data set and what is left in each."""
-    curator, token = site_of(request).curator, visitor_of(request).token
-    return [wire.Budget.of(state) for state in curator.budget(dataset, token=token)]
+    states = site_of(request).budget(dataset, visitor_of(request).token)
+    return [wire.Budget.of(state) for state in states]
 
 
+@kept
 def history(request: Request, dataset: Dataset) -> list[wire.Entry]:
     """The entries of the ledger about a data set and its versions, oldest first."""
-    return [wire.Entry.of(entry) for entry in site_of(request).curator.history(dataset)]
+    return [wire.Entry.of(entry) for entry in site_of(request).history(dataset)]
 
 
+@kept
 def price(request: Request, dataset: Dataset, form: wire.AskPrice) -> wire.Price:
     """What a question would cost; nothing is looked at and nothing is charged."""
     site = site_of(request)
@@ -247,9 +286,10 @@ async def _answered(
     return send(request, found, JSON, before=before + opening.encode(), after=after)
 
 
+@kept
 def answers(request: Request, dataset: Dataset) -> list[wire.AnswerListed]:
     """The answered questions about a data set, newest first, each with its answer's key."""
-    found = site_of(request).answers.questions(dataset)
+    found = site_of(request).answered(dataset)
     return [wire.AnswerListed(key, query.to_json()) for key, query in found]
 
 
@@ -287,11 +327,13 @@ def verify(request: Request, form: wire.Verify | None = None) -> wire.Verificati
     return wire.Verification.of(site_of(request).curator.verify(head))
 
 
+@kept
 def admitted(request: Request, dataset: Dataset) -> list[dict[str, Any]]:
     """The persons about whom contexts may be asked, which is public."""
     return [person.to_json() for person in site_of(request).curator.admitted(dataset)]
 
 
+@kept
 def requests(request: Request, dataset: Dataset) -> list[wire.Request]:
     """What analysts asked for about a data set and its versions, and what became of it."""
     return [wire.Request.of(one) for one in site_of(request).curator.requests(dataset)]

@@ -137,7 +137,7 @@ def data_sets(request: Request) -> Response:
     """The data sets that the token is for, each with its first budget."""
     curator, visitor = site_of(request).curator, visitor_of(request)
     shown = [
-        {"dataset": dataset, "budgets": curator.budget(dataset.name, token=visitor.token)}
+        {"dataset": dataset, "budgets": site_of(request).budget(dataset.name, visitor.token)}
         for dataset in curator.datasets()
         if visitor.sees(dataset.name)
     ]
@@ -150,7 +150,7 @@ async def data_set(request: Request) -> Response:
     site, visitor, of = site_of(request), visitor_of(request), request.path_params["dataset"]
     answers = None
     if visitor.role != "auditor":
-        known = await run_in_threadpool(site.answers.questions, of)
+        known = await run_in_threadpool(site.answered, of)
         keys = [key for key, _ in known[:SHOWN_ANSWERS]]
         answers = await site.answers.summaries(of, keys, visitor.id)
     return await run_in_threadpool(_data_set, request, answers)
@@ -159,7 +159,7 @@ async def data_set(request: Request) -> Response:
 def _data_set(request: Request, answers: list[Summary] | None) -> Response:
     site, visitor = site_of(request), visitor_of(request)
     dataset = site.curator.dataset(request.path_params["dataset"])
-    budgets = site.curator.budget(dataset.name, token=visitor.token)
+    budgets = site.budget(dataset.name, visitor.token)
     retired = site.curator.is_retired(dataset.name)
     return page(
         request,
@@ -173,15 +173,15 @@ def _data_set(request: Request, answers: list[Summary] | None) -> Response:
 
 def history(request: Request) -> Response:
     """Every entry of the ledger about a data set, and its budgets over time as pictures."""
-    curator = site_of(request).curator
-    dataset = curator.dataset(request.path_params["dataset"])
-    entries = tuple(reversed(curator.history(dataset.name)))
+    site = site_of(request)
+    dataset = site.curator.dataset(request.path_params["dataset"])
+    entries = tuple(reversed(site.history(dataset.name)))
     place = page_of(request, len(entries), SHOWN_ENTRIES)
     shown = [
         (entry, _answer_of(entry), typed(entry.query) if entry.query else "")
         for entry in entries[place["first"] : place["end"]]
     ]
-    budgets = curator.budget(dataset.name)
+    budgets = site.budget(dataset.name)
     return page(
         request, "history.html", dataset=dataset, budgets=budgets, entries=shown, place=place
     )
@@ -204,10 +204,10 @@ async def budget_picture(request: Request) -> Response:
 
 def _charged(request: Request, number: int) -> tuple[str, Loss, list[tuple[str, Loss]]]:
     """A budget's title, its limit, and what it was charged."""
-    curator, of = site_of(request).curator, request.path_params["dataset"]
-    for state in curator.budget(of):
+    site, of = site_of(request), request.path_params["dataset"]
+    for state in site.budget(of):
         if state.number == number:
-            charges = [_charge(entry) for entry in curator.history(of) if _charges(entry, number)]
+            charges = [_charge(entry) for entry in site.history(of) if _charges(entry, number)]
             short = of if len(of) <= LONGEST_TITLE else f"{of[: LONGEST_TITLE - 1]}…"
             return f"{short}: {state.adjacency.name}", state.budget, charges
     raise NotFound(f"{of!r} has no such budget.")

@@ -30,11 +30,11 @@ def gathered(site: Site, visitor: Visitor) -> dict[str, list[Sample]]:
     budgets = ("charges_total", "budget_left_epsilon", "budget_left_delta")
     found |= {name: [] for name in budgets}
     seen = [one.name for one in site.curator.datasets() if visitor.sees(one.name)]
-    states = {state.number: state for name in seen for state in site.curator.budget(name)}
+    states = {state.number: state for name in seen for state in site.budget(name)}
     for state in states.values():  # versions of a data set share their budgets
         adjacency = canonical_json(state.adjacency.to_json())
         named = {"adjacency": adjacency, "budget": str(state.number), "dataset": state.dataset}
-        left = map(float, (state.n_charges, state.left.epsilon, state.left.delta))
+        left = (float(state.n_charges), float(state.left.epsilon), float(state.left.delta))
         for name, value in zip(budgets, left, strict=True):
             if state.closed is None or name == "charges_total":
                 found[name].append((tuple(named.items()), value))
