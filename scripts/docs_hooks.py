@@ -33,13 +33,16 @@ _shown: dict[str, str] = {}  # page to what its example printed, with its pictur
 
 
 def on_config(config: Any) -> Any:
-    """Put the page of every question and every proof into the navigation."""
-    for entry in config["nav"]:
-        if isinstance(entry, dict) and "Questions" in entry:
-            entry["Questions"][1:1] = [described.guide for described in questions().values()]
-        if isinstance(entry, dict) and "Guarantees" in entry:
-            proofs = sorted(Path(config["docs_dir"]).glob("proofs/*.md"))
-            entry["Guarantees"] += [f"proofs/{proof.name}" for proof in proofs]
+    """Put the page of every question and every proof into the navigation, by a short name."""
+    parts: dict[str, list[Any]] = {}
+    for section in config["nav"]:
+        for entry in next(iter(section.values())):
+            parts |= entry if isinstance(entry, dict) else {}
+    parts["Questions"] += [{name: described.guide} for name, described in questions().items()]
+    parts["Proofs"] += [
+        {proof.stem.replace("_", " "): f"proofs/{proof.name}"}
+        for proof in sorted(Path(config["docs_dir"]).glob("proofs/*.md"))
+    ]
     return config
 
 
@@ -97,8 +100,7 @@ def question_table() -> str:
     for name, described in questions().items():
         guide, proof = Path(described.guide).name, Path(described.proof)
         lines.append(
-            f"| {kind_named(name).question} | [{name.rpartition('-')[0]}]({guide}) |"
-            f" [{proof.stem}](../{proof}) |"
+            f"| {kind_named(name).question} | [{name}]({guide}) | [{proof.stem}](../{proof}) |"
         )
     return "\n".join(lines)
 

@@ -15,6 +15,7 @@ from privod.cli import (
     rehearsal,
     score,
     serve,
+    sheet,
 )
 from privod.cli.app import app, main
 
@@ -35,4 +36,5 @@ __all__ = [
     "rehearsal",
     "score",
     "serve",
+    "sheet",
 ]
