@@ -34,8 +34,6 @@ from privod.data import Domain, Numeric
 from privod.errors import Unavailable
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.detector.question import JointDetector
-from privod.joint.published.question import PublishedOutliers
-from privod.joint.question import JointQuestion
 from privod.joint.results import check_one_run
 from privod.joint.roster import Member, Roster
 from privod.joint.transport.channel import Patience
@@ -43,6 +41,7 @@ from privod.joint.transport.channel import Patience
 NAMES = ("ahus", "bern", "cork")
 SERVER, ADMIN, PROJECT = "localhost", "admin@hub.example", "privod"
 COLUMNS = ("x", "y", "z")
+ASKED = JointDetector(columns=COLUMNS, epsilon=20)
 ROWS = 400
 QUIET_SECONDS = 600.0  # without a line in anybody's log, after which nobody gets on any more
 PATIENCE = Patience(coming=600.0, stalled=600.0)  # a busy machine takes its time
@@ -55,14 +54,6 @@ ALLOWED = {"class_allow_list": ["nvflare.", "privod.joint.flare."]}
 def domain() -> Domain:
     """What is public about everybody's rows."""
     return Domain(tuple(Numeric(name, -50, 50, fill=0.0) for name in COLUMNS))
-
-
-def questions() -> list[JointQuestion]:
-    """One of each kind."""
-    outliers = PublishedOutliers(
-        partition="horizontal", radius=6.0, far_fraction=0.98, columns=COLUMNS, n_tables=6
-    )
-    return [outliers, JointDetector(columns=COLUMNS, epsilon=20)]
 
 
 def free_port() -> int:
@@ -218,11 +209,10 @@ def submit(
     begins = datetime.now(UTC)
     for name in NAMES:
         approvals = Approvals(kits / name / "local" / "approvals.json")
-        for asked in questions():
-            subject = subject_of(asked, domain(), roster)
-            approvals.approve(subject, 1, begins, begins + timedelta(hours=1))
+        subject = subject_of(ASKED, domain(), roster)
+        approvals.approve(subject, 1, begins, begins + timedelta(hours=1))
     job = kits / f"job-{number}"
-    write_job(job, questions(), roster, domain(), patience)
+    write_job(job, ASKED, roster, domain(), patience)
     return str(admin.submit_job(str(job)))
 
 
@@ -241,14 +231,13 @@ def check(kits: Path, roster: Roster, runs: int) -> None:
     """Every client has its strangers, all the same detector, and everybody signed the same runs."""
     for number, name in enumerate(NAMES):
         found = sorted((kits / name / "local" / "results").glob("*.csv"))
-        wanted = runs * len(questions())
-        assert len(found) == wanted, f"{name} has {len(found)} results of {wanted}"
+        assert len(found) == runs, f"{name} has {len(found)} results of {runs}"
         lines = [path.read_text().split()[1:] for path in found]
         stranger = f"{number + 1},1,"  # a row that is found together
         assert all(any(line.startswith(stranger) for line in one) for one in lines), name
     folders = [kits / name / "local" / "results" for name in (*NAMES, SERVER)]
     stems = [path.stem for path in folders[-1].glob("*.json")]
-    assert len(stems) == runs * len(questions())
+    assert len(stems) == runs
     for stem in stems:
         signed = [json.loads((folder / f"{stem}.json").read_text()) for folder in folders]
         said = check_one_run(signed, roster)

@@ -128,20 +128,6 @@ def test_a_party_that_makes_progress_may_take_longer_than_the_deadline() -> None
     assert answers["b"] == [b"11", b"22"]
 
 
-def test_a_sum_keeps_no_message_and_takes_no_other_length() -> None:
-    taken: list[tuple[int, int]] = []
-
-    def adding(meeting: Meeting) -> None:
-        got = meeting.collect("echo", CHUNK + 8, lambda at, piece: taken.append((at, len(piece))))
-        assert list(got.values()) == [b"", b""]
-        meeting.reply_all(b"")
-
-    meet({"a": say(bytes(CHUNK + 8)), "b": say(bytes(CHUNK + 8))}, adding)
-    assert sorted(taken) == [(0, CHUNK)] * 2 + [(CHUNK, 8)] * 2
-    with pytest.raises(ProtocolAborted, match="8 bytes where 1048584 were due"):
-        meet({"a": say(bytes(CHUNK + 8)), "b": say(bytes(8))}, adding)
-
-
 def test_a_party_that_fails_ends_the_run_for_everybody_and_tells_no_detail() -> None:
     def broken(channel: Channel) -> list[bytes]:
         raise RuntimeError("patient 17 has no weight")

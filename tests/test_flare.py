@@ -19,7 +19,6 @@ from privod.errors import AlreadyExists, InvalidData, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.detector.question import JointDetector
 from privod.joint.pki import write_pki
-from privod.joint.published.question import PublishedOutliers
 from privod.joint.results import check_one_run
 from privod.joint.roster import Roster
 from privod.joint.site import Site
@@ -42,10 +41,7 @@ if __name__ == "__main__":
 """
 
 
-Questions = tuple[PublishedOutliers, JointDetector]
-
-
-def site(folder: Path) -> tuple[Questions, Roster]:
+def site(folder: Path) -> tuple[JointDetector, Roster]:
     """Everybody's files, in one folder; nobody has approved anything yet."""
     write_pki(folder / "pki", NAMES, "hub", "127.0.0.1:1")
     domain = Domain(tuple(Numeric(name, -50, 50, fill=0.0) for name in COLUMNS))
@@ -69,25 +65,19 @@ def site(folder: Path) -> tuple[Questions, Roster]:
     own = {"certificate": "pki/hub/certificate.pem", "key": "pki/hub/key.pem"}
     own["results"] = "hub-results"
     (folder / f"privod-{SERVER}.json").write_text(json.dumps(own))
-    questions = (
-        PublishedOutliers(
-            partition="horizontal", radius=6.0, far_fraction=0.98, columns=COLUMNS, n_tables=6
-        ),
-        JointDetector(columns=COLUMNS, epsilon=20, target_fraction=0.01),
-    )
+    asked = JointDetector(columns=COLUMNS, epsilon=20, target_fraction=0.01)
     roster = Roster.load(folder / "pki" / "roster.json")
-    flare.write_job(folder / "job", questions, roster, domain)
-    return questions, roster
+    flare.write_job(folder / "job", asked, roster, domain)
+    return asked, roster
 
 
-def approve(folder: Path, names: list[str], questions: Questions, roster: Roster) -> None:
+def approve(folder: Path, names: list[str], asked: JointDetector, roster: Roster) -> None:
     domain = Domain.from_json(json.loads((folder / "domain.json").read_text()))
     begins = datetime.now(UTC)
     for name in names:
         approvals = Approvals(folder / f"{name}-approvals.json")
-        for asked in questions:
-            subject = subject_of(asked, domain, roster)
-            approvals.approve(subject, 1, begins, begins + timedelta(hours=1))
+        subject = subject_of(asked, domain, roster)
+        approvals.approve(subject, 1, begins, begins + timedelta(hours=1))
 
 
 def simulated(folder: Path) -> str:
@@ -112,36 +102,30 @@ def simulated(folder: Path) -> str:
 def test_a_flare_job_gives_sites_their_own_outliers_and_one_detector_of_all(
     tmp_path: Path,
 ) -> None:
-    questions, roster = site(tmp_path)
-    approve(tmp_path, NAMES, questions, roster)
+    asked, roster = site(tmp_path)
+    approve(tmp_path, NAMES, asked, roster)
     log = simulated(tmp_path)
     assert "the run is complete" in log, log[-3000:]
-    stems = {path.stem for path in (tmp_path / "hub-results").glob("*.json")}
-    assert len(stems) == len(questions), log[-3000:]
-    for stem in stems:  # everybody, the server included, signed the same runs
-        folders = [f"{name}-results" for name in [*NAMES, "hub"]]
-        signed = [json.loads((tmp_path / each / f"{stem}.json").read_text()) for each in folders]
-        assert [said["party"] for said in check_one_run(signed, roster)] == [*NAMES, "hub"]
+    (stem,) = (path.stem for path in (tmp_path / "hub-results").glob("*.json"))
+    folders = [f"{name}-results" for name in [*NAMES, "hub"]]
+    signed = [json.loads((tmp_path / each / f"{stem}.json").read_text()) for each in folders]
+    assert [said["party"] for said in check_one_run(signed, roster)] == [*NAMES, "hub"]
     released = []
     for number, name in enumerate(NAMES):
-        results = sorted((tmp_path / f"{name}-results").glob("*.csv"))
-        assert len(results) == len(questions)
-        for result in results:
-            heading, *found = result.read_text().split()
-            assert heading == "row,together,alone"
-            assert any(line.startswith(f"{number + 1},1,") for line in found)
-        (value,) = (tmp_path / f"{name}-results").glob("*.privod")
-        released.append(NoisyProfile.load(value))
+        heading, *found = (tmp_path / f"{name}-results" / f"{stem}.csv").read_text().split()
+        assert heading == "row,together,alone"
+        assert any(line.startswith(f"{number + 1},1,") for line in found)
+        released.append(NoisyProfile.load(tmp_path / f"{name}-results" / f"{stem}.privod"))
     assert released[0] == released[1] == released[2]
     assert abs(released[0].records - 1200) < 60
 
 
 def test_a_site_that_approved_nothing_ends_the_run_for_all(tmp_path: Path) -> None:
-    questions, roster = site(tmp_path)
+    asked, roster = site(tmp_path)
     meeting = Meeting(NAMES)
     own = Site.load(tmp_path / "privod-ahus.json")
     with pytest.raises(ProtocolAborted, match="has not approved this run"):
-        own.run(questions[0], roster, lambda: MemoryChannel("ahus", meeting))
+        own.run(asked, roster, lambda: MemoryChannel("ahus", meeting))
     assert "has not approved this run" in str(meeting.failure)
     assert not (tmp_path / "ahus-record.json").exists()  # nothing was entered, nothing sent
 
@@ -149,12 +133,12 @@ def test_a_site_that_approved_nothing_ends_the_run_for_all(tmp_path: Path) -> No
 def test_a_site_that_cannot_read_its_rows_tells_the_others_at_once_and_no_more(
     tmp_path: Path,
 ) -> None:
-    questions, roster = site(tmp_path)
+    asked, roster = site(tmp_path)
     (tmp_path / "ahus.csv").unlink()
     meeting = Meeting(NAMES)
     own = Site.load(tmp_path / "privod-ahus.json")
     with pytest.raises(ProtocolAborted, match=r"ahus\.csv"):
-        own.run(questions[1], roster, lambda: MemoryChannel("ahus", meeting))
+        own.run(asked, roster, lambda: MemoryChannel("ahus", meeting))
     assert meeting.failure == "'ahus' ended the run: its own rows cannot be read."
 
 
@@ -170,18 +154,15 @@ def test_a_site_file_must_name_approvals(tmp_path: Path) -> None:
 
 
 def test_a_job_folder_is_not_overwritten(tmp_path: Path) -> None:
-    questions, roster = site(tmp_path)
+    asked, roster = site(tmp_path)
     with pytest.raises(AlreadyExists, match="new folder"):
-        flare.write_job(tmp_path / "job", questions, roster)
+        flare.write_job(tmp_path / "job", asked, roster)
 
 
-def test_the_shell_writes_the_same_job_for_several_questions(tmp_path: Path) -> None:
-    questions, _ = site(tmp_path)
-    command = ["flare-job", str(tmp_path / "again")]
-    for number, asked in enumerate(questions):
-        path = tmp_path / f"question-{number}.json"
-        path.write_text(json.dumps(asked.to_json()))
-        command += ["--question", str(path)]
+def test_the_shell_writes_the_same_job(tmp_path: Path) -> None:
+    asked, _ = site(tmp_path)
+    (tmp_path / "question.json").write_text(json.dumps(asked.to_json()))
+    command = ["flare-job", str(tmp_path / "again"), "--question", str(tmp_path / "question.json")]
     command += ["--roster", str(tmp_path / "pki" / "roster.json")]
     shown = CliRunner().invoke(app, [*command, "--domain", str(tmp_path / "domain.json")])
     assert shown.exit_code == 0, shown.output

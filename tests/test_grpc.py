@@ -45,7 +45,7 @@ def hub() -> Iterator[tuple[GrpcAggregator, Roster]]:
 def add(channel: GrpcChannel, roster: Roster) -> NDArray[np.uint64]:
     session = agree(channel, IDENTITIES[channel.name], roster, b"terms", roster.names)
     words = np.arange(LENGTH, dtype=np.uint64)
-    return np.frombuffer(contribute(channel, session, "sum", words, 8 * LENGTH), np.uint64)
+    return np.frombuffer(contribute(channel, session, "sum", words), np.uint64)
 
 
 def come(roster: Roster, name: str) -> NDArray[np.uint64]:
@@ -56,7 +56,7 @@ def come(roster: Roster, name: str) -> NDArray[np.uint64]:
 def aggregate(aggregator: GrpcAggregator) -> None:
     def act(meeting: object) -> None:
         host_agreement(aggregator.meeting, IDENTITIES["hub"], ROSTER, b"terms")
-        total = add_up(aggregator.meeting, "sum", LENGTH, np.uint64)
+        total = add_up(aggregator.meeting, "sum")
         aggregator.meeting.reply_all(total.tobytes())
 
     host(aggregator.meeting, act)

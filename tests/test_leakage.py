@@ -16,7 +16,6 @@ from sklearn.decomposition import FastICA
 
 from privod.data import Domain, Numeric, Table
 from privod.joint.published import protocols as joint_paper
-from privod.joint.published.masks import from_fixed, masked
 from privod.joint.published.question import PublishedOutliers
 from privod.joint.published.union import point_of
 from privod.joint.run import rehearse
@@ -158,7 +157,9 @@ def test_opened_projections_give_the_columns_and_every_value(
 
     monkeypatch.setattr(joint_paper, "own_directions", directions)
     rehearse(vertical(), tables)
-    opened = from_fixed(np.frombuffer(views["p0"]["projections"][0], np.uint64)).reshape(48, -1)
+    opened = joint_paper.from_fixed(
+        np.frombuffer(views["p0"]["projections"][0], np.uint64)
+    ).reshape(48, -1)
     others = opened - own[0] @ tables["p0"].numbers().T
 
     distances = np.linalg.norm(others[:, :50, None] - others[:, None, :50], axis=0) / np.sqrt(48)
@@ -172,19 +173,3 @@ def test_opened_projections_give_the_columns_and_every_value(
     mixing = others[:, :4] @ np.linalg.inv(hidden[:4].T)  # four records known: every value
     recovered = np.linalg.lstsq(mixing, others, rcond=None)[0].T
     assert np.abs(recovered - hidden).max() < 1e-2
-
-
-def test_all_but_two_colluding_with_the_aggregator_still_see_noise() -> None:
-    names = ["a", "b", "c", "d"]
-    keys = {
-        frozenset((p, q)): bytes([i + j] * 32)
-        for i, p in enumerate(names)
-        for j, q in enumerate(names)
-        if i < j
-    }
-    vector = np.zeros(1000, np.uint64)
-    hidden = masked(vector, "a", {q: keys[frozenset(("a", q))] for q in "bcd"}, 1)
-    for colluder in "cd":  # they know their own masks with "a" and take them off
-        hidden = hidden - masked(vector, "a", {colluder: keys[frozenset(("a", colluder))]}, 1)
-    assert len(np.unique(hidden)) == 1000
-    assert (hidden > 2**40).mean() > 0.99

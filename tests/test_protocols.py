@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 from privod.joint import session as session_module
+from privod.joint.letters import pass_on
 from privod.joint.pki import make_identities, write_pki
+from privod.joint.published import secure_sum
 from privod.joint.published.secure_sum import add_up, contribute
-from privod.joint.published.union import host_union, secure_union
+from privod.joint.published.union import Union, host_union, point_of
 from privod.joint.roster import Identity, Member, Roster
 from privod.joint.session import Session, agree, host_agreement
+from privod.joint.sharing import stretched
 from privod.joint.transport.channel import Channel, Meeting
 from privod.joint.transport.memory import MemoryChannel, meet
 
@@ -58,52 +61,66 @@ def vector(name: str) -> NDArray[np.uint64]:
 
 
 def publish_sum(meeting: Meeting) -> None:
-    meeting.reply_all(add_up(meeting, "sum", 10, np.uint64).tobytes())
+    meeting.reply_all(add_up(meeting, "sum").tobytes())
 
 
 def test_the_secure_sum_is_the_sum() -> None:
-    sums = together(lambda c, s: contribute(c, s, "sum", vector(s.name), 80), publish_sum)
+    sums = together(lambda c, s: contribute(c, s, "sum", vector(s.name)), publish_sum)
     for answer in sums.values():
         assert np.frombuffer(answer, np.uint64).tolist() == [6 * i for i in range(10)]
 
 
-def test_the_aggregator_sees_no_vector() -> None:
+def test_the_aggregator_and_all_but_two_colluding_parties_see_no_vector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen: dict[str, bytes] = {}
+    known: list[Any] = []
+    plain = secure_sum.exchange
+
+    def exchange(channel: Channel, session: Session, *others: Any) -> dict[str, bytes]:
+        came = plain(channel, session, *others)
+        if session.name == "cork":  # colludes: its seeds, both ways
+            known.append((others[1], came))
+        return came
 
     def curious(meeting: Meeting) -> None:
-        seen.update(meeting.collect("sum", 112))
+        pass_on(meeting, "seeds of sum", 32)
+        seen.update(meeting.collect("sum", 8000))
         meeting.reply_all(b"")
 
-    together(lambda c, s: contribute(c, s, "sum", np.zeros(10, np.uint64), 0), curious)
-    words = np.concatenate([np.frombuffer(message, np.uint64) for message in seen.values()])
-    assert len(np.unique(words)) == len(words) == 42
-    assert (words > 2**32).all()
+    monkeypatch.setattr(secure_sum, "exchange", exchange)
+    together(lambda c, s: contribute(c, s, "sum", np.zeros(1000, np.uint64)), curious)
+    ((sent, came),) = known
+    for name in ("ahus", "bern"):
+        hidden = np.frombuffer(seen[name], np.uint64).copy()
+        hidden += stretched(came[name], 1000) - stretched(sent[name], 1000)  # cork's share off
+        bits = np.unpackbits(hidden.view(np.uint8))
+        assert abs(bits.mean() - 0.5) < 5 * 0.5 / np.sqrt(bits.size)
+        assert len(np.unique(hidden)) == 1000
 
 
-def test_every_pair_shares_a_key_and_masks_are_never_reused() -> None:
+def test_every_pair_shares_a_key() -> None:
     sessions = together(lambda _c, s: s, nothing)
-    assert all(session.present == tuple(NAMES) for session in sessions.values())
     assert sessions["ahus"].pair_keys["bern"] == sessions["bern"].pair_keys["ahus"]
-    assert sessions["ahus"].next_mask() != sessions["ahus"].next_mask()
     assert "pair_keys" not in repr(sessions["ahus"])
 
 
 def test_a_short_vector_ends_the_run() -> None:
     def slip(channel: Channel, session: Session) -> bytes:
         length = 9 if session.name == "bern" else 10
-        return contribute(channel, session, "sum", np.zeros(length, np.uint64), 80)
+        return contribute(channel, session, "sum", np.zeros(length, np.uint64))
 
-    with pytest.raises(ProtocolAborted, match="'bern' sent 104 bytes where 112"):
+    with pytest.raises(ProtocolAborted, match="wrong length"):
         together(slip, publish_sum)
 
 
-def test_a_vector_under_other_masks_ends_the_run_without_a_result() -> None:
+def test_parties_at_different_points_of_a_run_open_nothing_together() -> None:
     def slip(channel: Channel, session: Session) -> bytes:
         if session.name == "bern":
-            session.next_mask()
-        return contribute(channel, session, "sum", vector(session.name), 80)
+            session.bind("something else")
+        return contribute(channel, session, "sum", vector(session.name))
 
-    with pytest.raises(ProtocolAborted, match="did not cancel"):
+    with pytest.raises(ProtocolAborted, match="altered on its way"):
         together(slip, publish_sum)
 
 
@@ -178,40 +195,29 @@ def test_an_unreadable_greeting_ends_the_run() -> None:
         )
 
 
-def test_the_union_is_the_union_and_everybody_finds_its_own_bins() -> None:
+def united(bins: dict[str, list[bytes]]) -> dict[str, tuple[list[bytes], list[bytes]]]:
+    """Everybody's end of a union: all tags, and what they open to."""
+
+    def party(channel: Channel, session: Session) -> tuple[list[bytes], list[bytes]]:
+        union = Union(channel, session)
+        tags = union.united(union.tags(bins[session.name]))
+        return tags, union.opened(tags)
+
+    return together(party, host_union)
+
+
+def test_the_union_is_the_union_and_opens_to_the_points_of_all_names() -> None:
     bins = {"ahus": [b"1", b"2", b"3"], "bern": [b"3", b"4"], "cork": [b"1", b"5", b"6"]}
-    results = together(
-        lambda c, s: secure_union(c, s, bins[s.name]),
-        lambda meeting: check_size(host_union(meeting, opening=False)),
-    )
-    united = results["ahus"][0]
-    assert len(united) == len(set(united)) == 6
-    where: dict[bytes, int] = {}
-    for name, (tags, places) in results.items():
-        assert tags == united
-        for one, place in zip(bins[name], places, strict=True):
-            assert where.setdefault(one, place) == place
-    assert sorted(where.values()) == list(range(6))
-
-
-def check_size(size: int) -> None:
-    assert size == 6
+    results = united(bins)
+    tags, opened = results["ahus"]
+    assert results["bern"] == results["cork"] == (tags, opened)
+    assert len(tags) == len(set(tags)) == 6
+    assert set(opened) == {point_of(name) for name in (b"1", b"2", b"3", b"4", b"5", b"6")}
 
 
 def test_tags_differ_from_run_to_run() -> None:
-    def once() -> list[bytes]:
-        results = together(
-            lambda c, s: secure_union(c, s, [b"1", s.name.encode()]),
-            lambda meeting: swallow(host_union(meeting, opening=False)),
-        )
-        tags: list[bytes] = results["ahus"][0]
-        return tags
-
-    assert not set(once()) & set(once())
-
-
-def swallow(_size: int) -> None:
-    """For an aggregator that needs no size."""
+    bins = {name: [b"1", name.encode()] for name in NAMES}
+    assert not set(united(bins)["ahus"][0]) & set(united(bins)["ahus"][0])
 
 
 def test_what_a_party_says_when_it_leaves_cannot_steer_a_terminal() -> None:

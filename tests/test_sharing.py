@@ -1,26 +1,17 @@
-"""Masks and shares add up to what they hide, and hide it; sealed messages open as they were."""
+"""Shares add up to what they hide, and hide it; sealed messages open as they were."""
 
 import os
-from typing import Any
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from privod.errors import ProtocolAborted
-from privod.joint.published.masks import (
-    check_fixed,
-    from_fixed,
-    masked,
-    to_fixed,
-    with_ones,
-    without_ones,
-)
+from privod.joint.published.protocols import check_fixed, from_fixed, to_fixed
 from privod.joint.sharing import (
-    derive,
     open_sealed,
     pair_key,
     seal,
@@ -28,66 +19,6 @@ from privod.joint.sharing import (
     stretched,
     words_of,
 )
-
-KEY = b"k" * 32
-
-
-def pairwise_keys(names: list[str]) -> dict[str, dict[str, bytes]]:
-    """Some key for every pair."""
-    return {
-        own: {
-            peer: derive(b"|".join(sorted([own.encode(), peer.encode()])), b"salt", b"test")
-            for peer in names
-            if peer != own
-        }
-        for own in names
-    }
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    n_parties=st.integers(2, 7),
-    length=st.integers(0, 50),
-    kind=st.sampled_from([np.uint32, np.uint64]),
-    seed=st.integers(0, 100),
-)
-def test_masks_cancel_in_the_sum_of_all(n_parties: int, length: int, kind: Any, seed: int) -> None:
-    names = [f"p{number}" for number in range(n_parties)]
-    keys = pairwise_keys(names)
-    generator = np.random.default_rng(seed)
-    top = np.iinfo(kind).max
-    vectors = {name: generator.integers(0, top, length, dtype=kind) for name in names}
-    hidden = [masked(vectors[name], name, keys[name], 5) for name in names]
-    assert np.array_equal(sum(hidden, np.zeros(length, kind)), sum(vectors.values()))
-
-
-def test_masks_cross_the_edge_of_a_block() -> None:
-    names = ["a", "b", "c"]
-    keys = pairwise_keys(names)
-    vector = np.arange(300_000, dtype=np.uint64)  # 2.4 MB: three blocks of the stream
-    hidden = [masked(vector, name, keys[name], 1) for name in names]
-    assert np.array_equal(hidden[0] + hidden[1] + hidden[2], 3 * vector)
-
-
-def test_one_masked_vector_looks_uniform() -> None:
-    hidden = masked(np.zeros(100_000, np.uint64), "a", {"b": os.urandom(32)}, 1)
-    bits = np.unpackbits(hidden.view(np.uint8))
-    assert abs(bits.mean() - 0.5) < 5 / np.sqrt(bits.size)
-    assert len(np.unique(hidden)) == len(hidden)
-
-
-def test_another_step_is_another_mask() -> None:
-    key = {"b": bytes(32)}
-    zeros = np.zeros(10, np.uint64)
-    assert not np.array_equal(masked(zeros, "a", key, 1), masked(zeros, "a", key, 2))
-
-
-def test_a_missing_party_leaves_noise_not_a_partial_sum() -> None:
-    names = ["a", "b", "c"]
-    keys = pairwise_keys(names)
-    two = [masked(with_ones(np.zeros(8, np.uint64)), name, keys[name], 1) for name in names[:2]]
-    with pytest.raises(ProtocolAborted, match="did not cancel"):
-        without_ones(two[0] + two[1], 2)
 
 
 def test_both_ends_derive_one_key_and_another_agreement_another() -> None:

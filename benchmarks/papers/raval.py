@@ -220,7 +220,7 @@ def bytes_against_size(data: Set, sizes: list[int]) -> list[Row]:
                     "protocol": run.label,
                     "parties": run.n_parties,
                     "rows": n,
-                    "exchanges": len(answer.traffic.steps),
+                    "exchanges": answer.traffic.exchanges,
                     "MB sent": answer.traffic.sent / 1e6,
                     "MB received": answer.traffic.received / 1e6,
                     "order": round(order),

@@ -37,7 +37,7 @@ class Question:
     query : str
         Reference to the query class, such as "privod.questions.histogram.query:Histogram".
     picture : str
-        Reference to the function that draws a release.
+        Reference to the function that draws a release; "" only for joint questions.
     owner_picture : str
         Reference to the function that draws a release beside the rows, for their owner; "" if none.
     games : str

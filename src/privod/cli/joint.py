@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -151,40 +150,34 @@ def runs(
     as_json: AsJson = False,
 ) -> None:
     """List the joint runs that your records went to, and what they lost together."""
-    lines = []
-    for number, sent in enumerate(found := _ledger(record), 1):
-        lines.append(sent.sentence(f"The records of data set {number}"))
-        lines += [f"  {run.sentence()}" for run in sent.runs]
-    text = "\n".join(lines) or "No records were sent yet."
-    emit({"data_sets": [sent.to_json() for sent in found]}, as_json, words(text))
+    sent = _ledger(record)
+    lines = [sent.sentence(), *(f"  {run.sentence()}" for run in sent.runs)]
+    emit(sent.to_json(), as_json, words("\n".join(lines)))
 
 
 @app.command()
 def flare_job(
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     roster: RosterFile,
-    question: Annotated[
-        list[Path], typer.Option(help="A question, in JSON; several are asked one after the other.")
-    ],
+    question: QuestionFile,
     domain: DomainFile,
     coming: Coming = 300.0,
     stalled: Stalled = 600.0,
     as_json: AsJson = False,
 ) -> None:
-    """Write a job of NVIDIA FLARE for joint runs."""
+    """Write a job of NVIDIA FLARE for a joint run."""
     from privod.data import Domain
     from privod.joint.flare import write_job
     from privod.joint.question import joint_question
     from privod.joint.roster import Roster
     from privod.joint.transport.channel import Patience
 
-    asked = [joint_question(_read_json(each, "question")) for each in question]
+    asked = joint_question(_read_json(question, "question"))
     everyone = Roster.load(roster)
-    for one in asked:
-        one.check_roster(everyone)
+    asked.check_roster(everyone)
     declared = Domain.from_json(_read_json(domain, "domain"))
     write_job(folder, asked, everyone, declared, Patience(coming, stalled))
-    lines = [f"Wrote the job {str(folder)!r}.", *(one.secrecy().sentence() for one in asked)]
+    lines = [f"Wrote the job {str(folder)!r}.", asked.secrecy().sentence()]
     emit({"written": str(folder)}, as_json, words("\n".join(lines)))
 
 
@@ -231,9 +224,6 @@ def party(
     results: Annotated[
         Path | None, typer.Option(help="A folder for the result and the signed transcript.")
     ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Where to draw, as SVG, what was sent and learned.")
-    ] = None,
     daemon: Annotated[
         bool, typer.Option("--daemon", help="Wait for approved runs until none is left.")
     ] = False,
@@ -261,7 +251,7 @@ def party(
     asked = joint_question(_read_json(question, "question"))
     everyone = Roster.load(roster)
     site = Site(
-        identity=Identity.load(certificate, key, _passphrase()),
+        identity=Identity.load(certificate, key),
         data=data,
         domain=Domain.from_json(_read_json(domain, "domain")),
         contributions=Contributions(record),
@@ -278,7 +268,7 @@ def party(
                 everyone,
                 lambda: GrpcChannel(everyone, site.identity, Patience(coming=coming)),
             )
-        _show(answer, picture, as_json)
+        _show(answer, as_json)
 
     if not daemon:
         run_once()
@@ -299,12 +289,8 @@ def party(
             sleep(WAIT_SECONDS)
 
 
-def _show(answer: JointResult, picture: Path | None, as_json: bool) -> None:
-    """Print a party's result, and draw it if asked."""
-    if picture is not None:
-        from privod.pictures import svg
-
-        picture.write_bytes(svg(answer.draw()))
+def _show(answer: JointResult, as_json: bool) -> None:
+    """Print a party's result."""
     lines = [*answer.sentences(), answer.question.secrecy().sentence()]
     lines += [] if answer.sent is None else [answer.sent.sentence()]
     lines += answer.traffic.lines()
@@ -312,14 +298,14 @@ def _show(answer: JointResult, picture: Path | None, as_json: bool) -> None:
     emit({**answer.to_json(), "sent": sent}, as_json, words("\n".join(lines)))
 
 
-def _ledger(record: Path) -> tuple[SentRecords, ...]:
-    """What a ledger of runs says, data set by data set."""
+def _ledger(record: Path) -> SentRecords:
+    """What a ledger of runs says."""
     from privod.joint.contributions import Contributions
 
     if not record.is_file():
         way_out = "Name the file that `privod party --record` keeps."
         raise InvalidParameter("record", "must be a ledger of runs", str(record), way_out)
-    return Contributions(record).data_sets()
+    return Contributions(record).sent()
 
 
 def _before(
@@ -329,14 +315,10 @@ def _before(
     if record is None:
         return [], {}
     if not record.exists():
-        return [f"There is no ledger of runs at {str(record)!r} yet."], {"data_sets": []}
-    found = _ledger(record)
-    lines = []
-    for number, sent in enumerate(found, 1):
-        whose = f"The records of data set {number} in your ledger of runs"
-        lines.append(sent.sentence(whose) + sent.after(promise, times))
-        lines += [f"  {run.sentence()}" for run in sent.runs]
-    return lines, {"data_sets": [sent.to_json() for sent in found]}
+        return [f"There is no ledger of runs at {str(record)!r} yet."], {"sent": None}
+    sent = _ledger(record)
+    lines = [sent.sentence() + sent.after(promise, times)]
+    return [*lines, *(f"  {run.sentence()}" for run in sent.runs)], {"sent": sent.to_json()}
 
 
 def _charge(asked: JointQuestion, data_set: str, parties: Sequence[str], at: str) -> None:
@@ -383,7 +365,7 @@ def aggregate(
 
     asked = joint_question(_read_json(question, "question"))
     everyone = Roster.load(roster)
-    identity = Identity.load(certificate, key, _passphrase())
+    identity = Identity.load(certificate, key)
     declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
     identity.check_on(everyone)
     asked.check_hosting(everyone, declared)
@@ -399,14 +381,6 @@ def aggregate(
     lines = ["The run is complete.", *lost, *done.traffic.lines()]
     data = {"run": done.run.hex(), "traffic": done.traffic.to_json(), **done.stated()}
     emit(data, as_json, words("\n".join(lines)))
-
-
-def _passphrase() -> bytes | None:
-    """The passphrase of the key, from the environment: options are seen by other users."""
-    from privod.joint.roster import PASSPHRASE_VARIABLE
-
-    given = os.environ.get(PASSPHRASE_VARIABLE)
-    return None if given is None else given.encode()
 
 
 @contextmanager

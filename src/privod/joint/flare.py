@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event, Thread
@@ -20,9 +20,8 @@ from typing import Any
 
 from privod.data import Domain
 from privod.errors import AlreadyExists, PrivodError, ProtocolAborted, Unavailable
-from privod.joint.persons import check_one_record_each
-from privod.joint.question import JointQuestion, joint_question
-from privod.joint.roster import PASSPHRASE_VARIABLE, Identity, Roster
+from privod.joint.question import JointQuestion, check_one_record_each, joint_question
+from privod.joint.roster import Identity, Roster
 from privod.joint.run import aggregate, spared
 from privod.joint.site import Site, keep_transcript
 from privod.joint.transport.channel import Channel, Meeting, Patience, host
@@ -37,7 +36,7 @@ except ImportError:
     raise Unavailable("Runs as FLARE jobs need nvflare. Install privod[flare].") from None
 
 TASK = "privod"
-HELLO, TRADE, MOVED, LEAVE = "hello", "trade", "moved", "leave"
+HELLO, TRADE, MOVED, LEAVE = (f"{TASK}.{what}" for what in ("hello", "trade", "moved", "leave"))
 SITES_VARIABLE = "PRIVOD_FLARE_SITES"  # a folder of site files; the workspace's own if unset
 PATIENCE = Patience(coming=300.0, stalled=600.0)
 TRADE_SECONDS = (
@@ -51,10 +50,9 @@ WATCH_SECONDS = 0.5
 class FlareChannel(Channel):
     """A party's end inside a FLARE client: every step is one request to the FLARE server."""
 
-    def __init__(self, engine: Any, fl_ctx: Any, name: str, task: str) -> None:
+    def __init__(self, engine: Any, fl_ctx: Any, name: str) -> None:
         self._engine = engine
         self._context = fl_ctx
-        self._task = task
         self._told = monotonic()
         super().__init__(name, b"")
         self.session = self._ask(HELLO, Shareable(), HELLO_SECONDS)["session"]
@@ -68,8 +66,7 @@ class FlareChannel(Channel):
     def moved(self) -> None:
         if monotonic() - self._told > MOVED_SECONDS:
             self._told = monotonic()
-            topic = _topic(self._task, MOVED)
-            self._engine.fire_and_forget_aux_request(topic, Shareable(), self._context)
+            self._engine.fire_and_forget_aux_request(MOVED, Shareable(), self._context)
 
     def close(self, problem: str | None = None) -> None:
         request = Shareable()
@@ -87,7 +84,7 @@ class FlareChannel(Channel):
     def _send(self, topic: str, request: Any, seconds: float) -> Any:
         answers = self._engine.send_aux_request(
             targets=None,
-            topic=_topic(self._task, topic),
+            topic=topic,
             request=request,
             timeout=seconds,
             fl_ctx=self._context,
@@ -109,14 +106,14 @@ class JointExecutor(Executor):  # type: ignore[misc]  # nvflare has no types
         self._question = question
         self._roster = roster
 
-    def execute(self, task: str, _data: Any, fl_ctx: Any, _abort: Any) -> Any:
+    def execute(self, _task: str, _data: Any, fl_ctx: Any, _abort: Any) -> Any:
         """Go through one run; the server learns nothing but whether it ended well."""
         try:
-            site = Site.load(_site_file(fl_ctx), _passphrase())
+            site = Site.load(_site_file(fl_ctx))
             site.run(
                 joint_question(self._question),
                 Roster.from_json(self._roster),
-                lambda: FlareChannel(fl_ctx.get_engine(), fl_ctx, site.identity.name, task),
+                lambda: FlareChannel(fl_ctx.get_engine(), fl_ctx, site.identity.name),
             )
         except PrivodError as problem:
             self.log_error(fl_ctx, f"privod: {problem}")
@@ -131,8 +128,6 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
     ----------
     question, roster, domain : dict
         As in their files; the domain is public, and needed unless parties hold columns.
-    task : str
-        Names the run within its job.
     coming, stalled : float
         Seconds to wait for all parties, and for one that makes no progress.
     """
@@ -142,7 +137,6 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
         question: dict[str, Any],
         roster: dict[str, Any],
         domain: dict[str, Any] | None = None,
-        task: str = TASK,
         coming: float = PATIENCE.coming,
         stalled: float = PATIENCE.stalled,
     ) -> None:
@@ -150,7 +144,6 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
         self._question = joint_question(question)
         self._roster = Roster.from_json(roster)
         self._domain = None if domain is None else Domain.from_json(domain)
-        self._task = task
         self._meeting = Meeting(
             self._roster.names, Patience(coming, stalled), spared(self._question, self._roster)
         )
@@ -159,7 +152,7 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
         """Listen before anybody is called."""
         engine = fl_ctx.get_engine()
         for topic in (HELLO, TRADE, MOVED, LEAVE):
-            engine.register_aux_message_handler(_topic(self._task, topic), self._heard)
+            engine.register_aux_message_handler(topic, self._heard)
 
     def control_flow(self, abort_signal: Any, fl_ctx: Any) -> None:
         """Call every party and add up."""
@@ -173,7 +166,7 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
         Thread(target=watch, daemon=True).start()
         try:
             identity, results = _aggregator(_site_file(fl_ctx))
-            task = Task(name=self._task, data=Shareable())
+            task = Task(name=TASK, data=Shareable())
             self.broadcast(task, fl_ctx, list(self._roster.names))
             done = host(
                 self._meeting,
@@ -209,13 +202,12 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
         name = fl_ctx.get_peer_context().get_identity_name()
         answer = make_reply(ReturnCode.OK)
         try:
-            said = topic.removeprefix(f"{self._task}.")
-            if said == HELLO:
+            if topic == HELLO:
                 self._meeting.join(name)
                 answer["session"] = self._meeting.session
-            elif said == TRADE:
+            elif topic == TRADE:
                 answer["frames"] = list(self._meeting.accept(name, request["frames"]))
-            elif said == MOVED:
+            elif topic == MOVED:
                 self._meeting.moved(name)
             else:
                 problem = request["problem"]
@@ -227,38 +219,24 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
 
 def write_job(
     folder: Path,
-    questions: Sequence[JointQuestion],
+    question: JointQuestion,
     roster: Roster,
     domain: Domain | None = None,
     patience: Patience = PATIENCE,
 ) -> None:
-    """Write a FLARE job folder for one run of each question, one after the other.
+    """Write a FLARE job folder for one run.
 
-    FLARE may take ten minutes to call a client lost; `patience` says how long runs wait themselves.
+    FLARE may take ten minutes to call a client lost; `patience` says how long a run waits itself.
     """
     if folder.exists():
         raise AlreadyExists(f"{str(folder)!r} is there already. Name a new folder for the job.")
     if domain is not None:
         check_one_record_each(domain)
-    declared = None if domain is None else domain.to_json()
-    needed = sorted({name for question in questions for name in question.needed(roster)})
-    here = f"{__name__}."
-    terms = {
-        f"{TASK}-{number}": {"question": question.to_json(), "roster": roster.to_json()}
-        for number, question in enumerate(questions, start=1)
-    }
-    workflows = [
-        {
-            "id": task,
-            "path": f"{here}{JointController.__name__}",
-            "args": {**said, "domain": declared, "task": task, **asdict(patience)},
-        }
-        for task, said in terms.items()
-    ]
-    executors = [
-        {"tasks": [task], "executor": {"path": f"{here}{JointExecutor.__name__}", "args": said}}
-        for task, said in terms.items()
-    ]
+    needed = sorted(question.needed(roster))
+    said = {"question": question.to_json(), "roster": roster.to_json()}
+    declared = {"domain": None if domain is None else domain.to_json(), **asdict(patience)}
+    controller = {"path": f"{__name__}.JointController", "args": {**said, **declared}}
+    executor = {"path": f"{__name__}.JointExecutor", "args": said}
     files = {
         "meta.json": {
             "name": "privod",
@@ -269,12 +247,12 @@ def write_job(
         },
         "app/config/config_fed_server.json": {
             "format_version": 2,
-            "workflows": workflows,
+            "workflows": [{"id": TASK, **controller}],
             "components": [],
         },
         "app/config/config_fed_client.json": {
             "format_version": 2,
-            "executors": executors,
+            "executors": [{"tasks": [TASK], "executor": executor}],
             "components": [],
         },
     }
@@ -282,11 +260,6 @@ def write_job(
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, indent=1) + "\n")
-
-
-def _topic(task: str, what: str) -> str:
-    """Messages of one run within a job; another run of it has topics of its own."""
-    return f"{task}.{what}"
 
 
 def _site_file(fl_ctx: Any) -> Path:
@@ -306,9 +279,4 @@ def _aggregator(path: Path) -> tuple[Identity, Path | None]:
             f"There is no site file that can be read at {str(path)!r}. The server's names"
             " certificate and key, and results if it keeps transcripts."
         ) from None
-    return Identity.load(*files, _passphrase()), results
-
-
-def _passphrase() -> bytes | None:
-    given = os.environ.get(PASSPHRASE_VARIABLE)
-    return None if given is None else given.encode()
+    return Identity.load(*files), results

@@ -30,7 +30,7 @@ class LockedFile:
     """
 
     def __init__(
-        self, path: Path | None, fresh: dict[str, Any], check: Callable[[Any], None], lost: str
+        self, path: Path | None, fresh: dict[str, Any], check: Callable[[Any], object], lost: str
     ) -> None:
         self._path = path
         self._kept = fresh

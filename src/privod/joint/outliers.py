@@ -1,25 +1,81 @@
-"""The result of a joint run that names outliers: a party's rows, beside those it finds alone."""
+"""Joint questions that name outliers by distance: what exact and published runs have in common."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from abc import abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.joint.alone import compared
-from privod.joint.files import write_outliers
-from privod.joint.question import JointQuestion, JointResult, Seat
-from privod.joint.session import Session
+from privod.data import Domain, Table
+from privod.errors import InvalidParameter
+from privod.joint.question import JointQuestion, JointResult, Rows, check_one_record_each
+from privod.outliers.crowds.distance import crowds
+from privod.outliers.hashing.outliers import crowd_limit
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+PARTITIONS = ("horizontal", "vertical")
 MOST_LISTED = 20  # rows in a sentence; files and JSON have all
+
+
+class OutlierQuestion(JointQuestion):
+    """Which records have at most a share of all records within a radius of them?"""
+
+    partition: str
+    far_fraction: float
+
+    if TYPE_CHECKING:
+
+        @property
+        def columns(self) -> tuple[str, ...]:
+            """The numeric columns of all parties, in order."""
+
+    def check_partition(self) -> None:
+        """Raise unless parties hold different rows, or different columns of the same rows."""
+        if self.partition not in PARTITIONS:
+            rule = f"must be one of {', '.join(PARTITIONS)}"
+            raise InvalidParameter("partition", rule, self.partition, "Try 'horizontal'.")
+        crowd_limit(self.far_fraction, 1)
+
+    @property
+    def over_columns(self) -> bool:
+        return self.partition == "vertical"
+
+    def own_columns(self, domain: Domain) -> tuple[str, ...]:
+        """The question's columns that a domain has, in the question's order."""
+        return tuple(name for name in self.columns if name in domain.numeric_names)
+
+    def check(self, domain: Domain) -> None:
+        check_one_record_each(domain)
+        if not self.over_columns:
+            domain.numeric(self.columns)
+        elif not self.own_columns(domain):
+            way_out = f"The question's columns are {list(self.columns)}."
+            raise InvalidParameter("domain", "must have a column of the question", (), way_out)
+        elif not domain.keeps_every_row:
+            rule = "must keep every row, so that the parties' rows stay aligned"
+            way_out = "Give every column a fill, and no person column."
+            raise InvalidParameter("domain", rule, list(domain.names), way_out)
+
+    def table_guarantee(self) -> None:
+        """Nothing that is opened has noise."""
+
+    @abstractmethod
+    def in_radii(self, table: Table) -> NDArray[np.float64]:
+        """A party's own columns, with the radius as the unit."""
+
+    def rows_alone(self, table: Table) -> Rows:
+        """The rows with no more than the same share of the party's own records near them.
+
+        Where it holds only some of the columns, the radius shrinks with the root of their share.
+        """
+        points = self.in_radii(table)
+        limit = crowd_limit(self.far_fraction, len(points))
+        radius = sqrt(points.shape[1] / len(self.columns))
+        return np.flatnonzero(crowds(points, radius, cap=limit + 1) <= limit)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,24 +84,14 @@ class OutlierResult(JointResult):
 
     Attributes
     ----------
-    rows : int64 array
-        The rows of its table that are outlying in the joint data, ascending, counted from 0 as
-        arrays are. What people read counts from 1.
-    alone : int64 array
-        Those that are outlying among its own records.
     n_records : int
         How many records all parties have.
-    own_records : int
-        How many this party has.
     """
 
-    rows: NDArray[np.int64]
-    alone: NDArray[np.int64]
     n_records: int
-    own_records: int
 
     def sentences(self) -> list[str]:
-        return [compared(self.alone, self.rows, self.own_records), self.listing()]
+        return [self.compared(), self.listing()]
 
     def listing(self) -> str:
         """The first rows in words, counted from 1."""
@@ -57,50 +103,9 @@ class OutlierResult(JointResult):
         return f"Outliers of the joint data, rows counted from 1: {shown}{rest}."
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "question": self.question.to_json(),
-            "party": self.party,
-            "run": self.run.hex(),
-            "alone": self.alone.tolist(),
-            "positions": self.rows.tolist(),
-            "n_records": self.n_records,
-            "secrecy": self.question.secrecy().to_json(),
-            "traffic": self.traffic.to_json(),
-        }
+        return {**super().to_json(), "n_records": self.n_records}
 
     def stated(self) -> dict[str, Any]:
         rows = self.rows.astype("<i8").tobytes()
         digest = hashlib.sha256(self.run + rows).hexdigest()
         return {"n_records": self.n_records, "outliers": len(self.rows), "rows": digest}
-
-    def write(self, folder: Path, stem: str, ids: Sequence[str] | None) -> None:
-        write_outliers(folder / f"{stem}.csv", self.rows, self.alone, ids, self.own_records)
-
-    def draw(self) -> Figure:
-        from privod.joint.pictures.run import draw_run
-
-        return draw_run({self.party: self})
-
-
-def outlier_result(
-    question: JointQuestion,
-    seat: Seat,
-    session: Session,
-    claimed: int,
-    rows: NDArray[np.int64],
-    *,
-    alone: NDArray[np.int64],
-    n_records: int,
-) -> OutlierResult:
-    """Note in the ledger of runs how a run ended, and return its result."""
-    return OutlierResult(
-        question=question,
-        party=seat.identity.name,
-        run=session.id,
-        traffic=seat.channel.traffic,
-        sent=seat.contributions.finish(claimed, f"{len(rows)} of {n_records} records"),
-        rows=rows,
-        alone=alone,
-        n_records=n_records,
-        own_records=0 if seat.table is None else len(seat.table),
-    )

@@ -9,27 +9,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from fractions import Fraction
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter, PrivodError, ProtocolAborted
 from privod.joint.contributions import Contributions, SentRecords
-from privod.joint.held import HeldRecords
-from privod.joint.persons import check_one_record_each
+from privod.joint.files import write_outliers
 from privod.joint.roster import Identity, Roster
 from privod.joint.session import Session, agree
 from privod.joint.transport.channel import Channel, Meeting
 from privod.joint.transport.traffic import Traffic
 from privod.mechanisms.randomness import Randomness, secure
-from privod.privacy import Guarantee, Secrecy
+from privod.privacy import Guarantee, Secrecy, adjacency_from_json
 from privod.query.catalog import JOINT_QUESTIONS
-from privod.query.query import canonical_json
+from privod.query.query import canonical_json, plain_value
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+Rows = NDArray[np.int64]
+Result = TypeVar("Result", bound="JointResult")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +53,6 @@ class Seat:
         Its ledger of runs.
     randomness : Randomness
         For noise; seeded in tests only.
-    file : bytes, optional
-        Marks the file that the table was read from.
     charge : callable, optional
         Charges a curator's budget, or raises: called before anything about records leaves.
     ids : sequence of str, optional
@@ -67,7 +66,6 @@ class Seat:
     roster: Roster
     contributions: Contributions = field(default_factory=Contributions)
     randomness: Randomness = field(default_factory=secure)
-    file: bytes | None = None
     charge: Callable[[], None] | None = None
     ids: Sequence[str] | None = None
 
@@ -79,17 +77,45 @@ class Seat:
         terms = question.terms(self.domain)
         return agree(self.channel, self.identity, self.roster, terms, needed)
 
+    @property
+    def records(self) -> Table:
+        """The table; raise at a party that holds none."""
+        if self.table is None:
+            way_out = "Name your rows; only a computing party may have none."
+            raise InvalidParameter("data", "are needed from a holder", None, way_out)
+        return self.table
+
     def claim(self, question: JointQuestion, columns: Sequence[str]) -> int:
         """Charge and enter the run, before the first number about records leaves; its number."""
-        if self.table is None:
-            raise InvalidParameter("data", "are needed to send any", None, "Name your rows.")
         if self.charge is not None:
             try:
                 self.charge()
             except PrivodError as problem:
                 raise ProtocolAborted(str(problem), "its own budget refuses the run.") from None
-        held = HeldRecords(self.table, tuple(columns), file=self.file)
-        return self.contributions.claim(held, self.roster.names, question.table_guarantee())
+        return self.contributions.claim(columns, self.roster.names, question.table_guarantee())
+
+    def result(
+        self,
+        kind: type[Result],
+        question: JointQuestion,
+        session: Session,
+        claimed: int | None,
+        rows: Rows,
+        ended: str,
+        **more: Any,
+    ) -> Result:
+        """Note in the ledger of runs how a run ended, and return its result."""
+        return kind(
+            question=question,
+            party=self.identity.name,
+            run=session.id,
+            traffic=self.channel.traffic,
+            sent=None if claimed is None else self.contributions.finish(claimed, ended),
+            rows=rows,
+            alone=rows[:0] if self.table is None else question.rows_alone(self.table),
+            own_records=0 if self.table is None else len(self.table),
+            **more,
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -107,34 +133,55 @@ class JointResult(ABC):
     traffic : Traffic
         Bytes and seconds, step by step.
     sent : SentRecords or None
-        All runs that this party's records went to, this one included; None without records.
+        All runs in this party's ledger, this one included; None without records.
+    rows, alone : int64 array
+        Its rows that are flagged together and alone, ascending, counted from 0 as arrays are. What
+        people read counts from 1.
+    own_records : int
+        How many records this party has.
     """
 
     question: JointQuestion
     party: str
     run: bytes
     traffic: Traffic = field(repr=False)
-    sent: SentRecords | None = None
+    sent: SentRecords | None
+    rows: Rows
+    alone: Rows
+    own_records: int
 
     @abstractmethod
     def sentences(self) -> list[str]:
         """The result in words; what the party can say alone comes first."""
 
-    @abstractmethod
+    def compared(self) -> str:
+        """What the party finds alone beside what all find together."""
+        differ = len(np.setxor1d(self.alone, self.rows))
+        return (
+            f"Alone {len(self.alone)} of your {self.own_records} records are outliers, together"
+            f" {len(self.rows)}; {differ} differ."
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
+        return {
+            "question": self.question.to_json(),
+            "party": self.party,
+            "run": self.run.hex(),
+            "alone": self.alone.tolist(),
+            "positions": self.rows.tolist(),
+            "secrecy": self.question.secrecy().to_json(),
+            "traffic": self.traffic.to_json(),
+        }
 
     @abstractmethod
     def stated(self) -> dict[str, Any]:
         """What a signed transcript says of the result: digests, never a record."""
 
-    @abstractmethod
     def write(self, folder: Path, stem: str, ids: Sequence[str] | None) -> None:
-        """Write the result into files that only the party can read."""
-
-    @abstractmethod
-    def draw(self) -> Figure:
-        """The result as a picture."""
+        """Write the rows that are flagged, together or alone, into a file of the party alone."""
+        if self.own_records:
+            write_outliers(folder / f"{stem}.csv", self.rows, self.alone, ids, self.own_records)
 
 
 class JointQuestion(ABC):
@@ -178,8 +225,15 @@ class JointQuestion(ABC):
         """What a run opens and costs, in words, before anybody connects."""
 
     @abstractmethod
+    def rows_alone(self, table: Table) -> Rows:
+        """The rows that a party flags by itself, its own records against its own."""
+
     def alone(self, table: Table) -> str:
         """What a party can say by itself, in words; nothing is sent."""
+        return (
+            f"Alone {len(self.rows_alone(table))} of your {len(table)} records are outliers, by"
+            " your own records and without noise; nothing was sent."
+        )
 
     @abstractmethod
     def take_part(self, seat: Seat) -> JointResult:
@@ -198,14 +252,26 @@ class JointQuestion(ABC):
             way_out = "Give the domain file that the parties use; it is public."
             raise InvalidParameter("domain", "is needed unless parties hold columns", None, way_out)
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Name and parameters."""
+        written = fields(self)  # type: ignore[arg-type]  # every question is a dataclass
+        return {"name": self.name, **{f.name: plain_value(getattr(self, f.name)) for f in written}}
 
     @classmethod
-    @abstractmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Read back what `to_json` wrote."""
+        given = {key: value for key, value in data.items() if key != "name"}
+        known = fields(cls)  # type: ignore[arg-type]  # every question is a dataclass
+        for key in given.keys() - {one.name for one in known}:
+            way_out = f"Its parameters are {[one.name for one in known]}."
+            raise InvalidParameter(key, f"is not a parameter of {cls.name}", key, way_out)
+        for one in known:
+            if one.default is MISSING and one.name not in given:
+                way_out = f"`privod questions {cls.name}` explains it."
+                raise InvalidParameter(one.name, "must be given", None, way_out)
+        if isinstance(given.get("adjacency"), dict):
+            given["adjacency"] = adjacency_from_json(given["adjacency"])
+        return cls(**given)
 
     def terms(self, domain: Domain | None) -> bytes:
         """Return what all parties must agree on; the domain too, unless parties hold columns."""
@@ -214,28 +280,18 @@ class JointQuestion(ABC):
         return canonical_json({"question": self.to_json(), "domain": declared}).encode()
 
 
-def parameters_of(question: Any) -> dict[str, Any]:
-    """The fields of a frozen question as plain values."""
-    values = {one.name: getattr(question, one.name) for one in fields(question)}
-    return {
-        key: str(value)
-        if isinstance(value, Fraction)
-        else list(value)
-        if isinstance(value, tuple)
-        else value
-        for key, value in values.items()
-    }
+def check_one_record_each(domain: Domain) -> None:
+    """Raise where a person may have several records: the guarantee of a run is for one.
 
-
-def known_parameters(kind: Any, data: dict[str, Any]) -> dict[str, Any]:
-    """The parameters in a file; raise for one that the question does not have."""
-    given = {key: value for key, value in data.items() if key != "name"}
-    known = [one.name for one in fields(kind)]
-    for key in given:
-        if key not in known:
-            way_out = f"Its parameters are {known}."
-            raise InvalidParameter(key, f"is not a parameter of {kind.name}", key, way_out)
-    return given
+    Parties do not know whom they share, so no cap holds over all of them.
+    """
+    if domain.max_rows_per_person > 1:
+        rule = "must be 1 in a joint run: its promise is for one record"
+        way_out = (
+            "Keep one row of each person; or leave the person column out of the domain, and read"
+            " the promise as one about records, which does not protect a person with several."
+        )
+        raise InvalidParameter("max_rows_per_person", rule, domain.max_rows_per_person, way_out)
 
 
 def joint_question(data: dict[str, Any]) -> JointQuestion:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ from typing import Any
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 
 PASSPHRASE_VARIABLE = "PRIVOD_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 RSA_PADDING = padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)
-KINDS = "a kind that is not supported. Use an elliptic curve, RSA or Ed25519"
+KINDS = "a kind that is not supported. Use an elliptic curve or RSA"
 FEWEST_PARTIES = 2  # of a roster; a run in shares wants three, which the question checks
 COMPUTING = 3  # parties among whom numbers are shared
 
@@ -47,8 +48,6 @@ class Member:
                 key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
             elif isinstance(key, rsa.RSAPublicKey):
                 key.verify(signature, message, RSA_PADDING, hashes.SHA256())
-            elif isinstance(key, ed25519.Ed25519PublicKey):
-                key.verify(signature, message)
             else:
                 raise InvalidData(f"The certificate of {self.name!r} has a key of {KINDS}.")
         except InvalidSignature:
@@ -104,14 +103,6 @@ class Roster:
             rule = f"must have {COMPUTING} computing parties"
             way_out = "Add a party; a computing party may hold no records."
             raise InvalidParameter("roster", rule, list(self.names), way_out)
-
-    def check_tls(self) -> None:
-        """Raise if somebody's key is one that TLS connections do not take."""
-        for member in (*self.parties, self.aggregator):
-            if isinstance(leaf_of(member.certificate).public_key(), ed25519.Ed25519PublicKey):
-                rule = "must have elliptic curve or RSA keys: TLS in gRPC takes no Ed25519 key"
-                way_out = "Issue a certificate for another key, or run as a FLARE job."
-                raise InvalidParameter("roster", rule, member.name, way_out)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -185,18 +176,18 @@ class Identity:
             return key.sign(message, ec.ECDSA(hashes.SHA256()))
         if isinstance(key, rsa.RSAPrivateKey):
             return key.sign(message, RSA_PADDING, hashes.SHA256())
-        if isinstance(key, ed25519.Ed25519PrivateKey):
-            return key.sign(message)
         raise InvalidData(f"The key of {self.name!r} is of {KINDS}.")
 
     @classmethod
-    def load(
-        cls, certificate: str | Path, private_key: str | Path, passphrase: bytes | None = None
-    ) -> Identity:
-        """Read a certificate and its key; the name is the certificate's common name."""
+    def load(cls, certificate: str | Path, private_key: str | Path) -> Identity:
+        """Read a certificate and its key; the name is the certificate's common name.
+
+        A passphrase comes from the environment: options are seen by other users.
+        """
+        given = os.environ.get(PASSPHRASE_VARIABLE)
         try:
             text = Path(certificate).read_text()
-            key = _opened(Path(private_key).read_bytes(), passphrase)
+            key = _opened(Path(private_key).read_bytes(), None if given is None else given.encode())
             (common,) = leaf_of(text).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
         except TypeError:
             raise InvalidData(
@@ -209,6 +200,8 @@ class Identity:
                 f" {str(private_key)!r}."
             ) from None
         public = serialization.load_pem_private_key(key, None).public_key()
+        if not isinstance(public, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
+            raise InvalidData(f"The key at {str(private_key)!r} is of {KINDS}.")
         if public != leaf_of(text).public_key():
             raise InvalidData(
                 f"The key at {str(private_key)!r} does not belong to the certificate at"

@@ -45,40 +45,23 @@ class Session:
     roster: Roster
     pair_keys: dict[str, bytes] = field(repr=False)
     id: bytes
-    _masks_used: int = 0
     _heard: bytes = b""
 
     def bind(self, *heard: object) -> None:
         """Hide from now on only together with those who heard the same from the aggregator.
 
         An aggregator that tells parties different things, so that they are at different points of
-        a run, then sees noise: their masks do not cancel.
+        a run, then opens nothing: their letters have different keys.
         """
         for one in heard:
             said = one if isinstance(one, bytes) else repr(one).encode()
             self._heard = hashlib.sha256(self._heard + hashlib.sha256(said).digest()).digest()
-
-    @property
-    def present(self) -> tuple[str, ...]:
-        """Who came, by name."""
-        return tuple(sorted([self.name, *self.pair_keys]))
 
     def letter_key(self, sender: str, recipient: str, phase: str) -> bytes:
         """Return the key that seals one letter; equal only for two who heard the same before."""
         peer = recipient if sender == self.name else sender
         purpose = json.dumps(["privod letter 1", sender, recipient, phase]).encode()
         return derive(self.pair_keys[peer], self._heard or self.id, purpose)
-
-    def mask_keys(self, phase: str, kind: str, length: int) -> dict[str, bytes]:
-        """Return the keys that hide one vector: equal for two parties that mean the same one."""
-        purpose = json.dumps(["privod mask 1", phase, kind, length]).encode()
-        salt = self._heard or self.id
-        return {peer: derive(key, salt, purpose) for peer, key in self.pair_keys.items()}
-
-    def next_mask(self) -> int:
-        """Return a mask number that was never used in this session."""
-        self._masks_used += 1
-        return self._masks_used
 
 
 def agree(

@@ -13,7 +13,6 @@ from privod.data.sources import read
 from privod.errors import InvalidData, InvalidParameter, PrivodError, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.contributions import Contributions
-from privod.joint.held import mark_of_file
 from privod.joint.question import JointQuestion, JointResult, Seat
 from privod.joint.results import read_ids, write_transcript
 from privod.joint.roster import Identity, Roster
@@ -72,7 +71,7 @@ class Site:
             raise InvalidParameter("approvals", "are needed for this question", None, way_out)
 
         def act(channel: Channel) -> tuple[JointResult, list[str] | None]:
-            table, named, file = self._read()
+            table, named = self._read()
             if self.approvals is not None:
                 self.approvals.use(subject_of(question, self.domain, roster))
             seat = Seat(
@@ -82,7 +81,6 @@ class Site:
                 identity=self.identity,
                 roster=roster,
                 contributions=self.contributions,
-                file=file,
                 charge=self.charge,
                 ids=named,
             )
@@ -95,28 +93,26 @@ class Site:
             keep_transcript(self.results, answer, self.identity, roster)
         return answer
 
-    def _read(self) -> tuple[Table | None, list[str] | None, bytes | None]:
-        """The rows, their ids and the mark of their file; others learn only that this failed."""
+    def _read(self) -> tuple[Table | None, list[str] | None]:
+        """The rows and their ids; others learn only that this failed."""
         if self.data is None:
-            return None, None, None
+            return None, None
         try:
-            table, file = read(self.data, self.domain), mark_of_file(self.data)
+            table = read(self.data, self.domain)
             named = None if self.ids is None else read_ids(self.data, self.domain, self.ids)
         except (PrivodError, OSError) as problem:
             raise ProtocolAborted(str(problem), "its own rows cannot be read.") from None
-        return table, named, file
+        return table, named
 
     @classmethod
-    def load(cls, path: Path, passphrase: bytes | None = None) -> Self:
+    def load(cls, path: Path) -> Self:
         """Read a site file: JSON with paths, which are relative to it; approvals are a must."""
         try:
             said = json.loads(path.read_text(encoding="utf-8"))
             place = path.parent
             declared = json.loads((place / said["domain"]).read_text(encoding="utf-8"))
             return cls(
-                identity=Identity.load(
-                    place / said["certificate"], place / said["key"], passphrase
-                ),
+                identity=Identity.load(place / said["certificate"], place / said["key"]),
                 data=place / said["data"] if "data" in said else None,
                 domain=Domain.from_json(declared),
                 contributions=Contributions(place / said["record"]),

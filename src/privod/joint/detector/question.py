@@ -15,38 +15,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
-from privod.joint.alone import compared
 from privod.joint.detector.sums import host_stage, noisy_sums
-from privod.joint.files import private_file, write_outliers
-from privod.joint.persons import check_one_record_each, promise_at_party
-from privod.joint.question import (
-    JointQuestion,
-    JointResult,
-    Seat,
-    known_parameters,
-    parameters_of,
-)
+from privod.joint.files import private_file
+from privod.joint.question import JointQuestion, JointResult, Seat, check_one_record_each
 from privod.joint.roster import Roster
 from privod.joint.transport.channel import Meeting
 from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.shared import COUNTED_ON
-from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Secrecy, adjacency_from_json
+from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Secrecy
 from privod.privacy.zcdp import epsilon_of_rho
-from privod.query.query import Release
 from privod.query.scores import check_fraction
 from privod.query.stages import Stage, count_rows, go_through
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.detector_profile.release import NoisyProfile
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Ints = NDArray[np.int64]
 
@@ -167,18 +155,11 @@ class JointDetector(JointQuestion):
         found = value.scores(_rows(table, self.columns)) > value.threshold(self.target_fraction)
         return np.flatnonzero(found)
 
-    def flagged_alone(self, table: Table) -> Ints:
+    def rows_alone(self, table: Table) -> Ints:
         """The rows that the same detector, without noise, flags by the party's own records."""
         of = replace(self.of, epsilon=ALONE_EPSILON)
         stages = of.stages(table.domain)
         return self.flagged(go_through(stages, lambda stage: _sums(self, stage, table)), table)
-
-    def alone(self, table: Table) -> str:
-        found = len(self.flagged_alone(table))
-        return (
-            f"Alone {found} of your {len(table)} records are outliers, by your own records and"
-            " without noise; nothing was sent."
-        )
 
     def take_part(self, seat: Seat) -> JointProfile:
         session = seat.agreed(self)
@@ -197,20 +178,15 @@ class JointDetector(JointQuestion):
             seat.domain, seeded=seat.randomness.seeded, drawn=MergedNoise.of_shares
         )
         value = go_through(stages, open_sums)
-        sent = None
-        if claimed is not None:
-            sent = seat.contributions.finish(claimed, "a detector over all records")
-        return JointProfile(
-            question=self,
-            party=seat.identity.name,
-            run=session.id,
-            traffic=seat.channel.traffic,
-            sent=sent,
+        return seat.result(
+            JointProfile,
+            self,
+            session,
+            claimed,
+            np.empty(0, np.int64) if table is None else self.flagged(value, table),
+            "a detector over all records",
             value=value,
             holders=holders,
-            rows=None if table is None else self.flagged(value, table),
-            alone=None if table is None else self.flagged_alone(table),
-            own_records=0 if table is None else len(table),
             person=seat.domain.person,
         )
 
@@ -226,26 +202,6 @@ class JointDetector(JointQuestion):
         value = go_through(self.of.stages(domain, drawn=MergedNoise.of_shares), add_up)
         return {"opened": _digest(value), "holders": _listed(holders)}
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            **parameters_of(self),
-            "adjacency": self.adjacency.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        given = known_parameters(cls, data)
-        if "adjacency" in given:
-            given["adjacency"] = adjacency_from_json(given["adjacency"])
-        try:
-            return cls(**given)
-        except TypeError:
-            way_out = "Give columns and epsilon."
-            raise InvalidParameter(
-                "parameters", "must be complete", sorted(given), way_out
-            ) from None
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JointProfile(JointResult):
@@ -257,10 +213,6 @@ class JointProfile(JointResult):
         The release, the same at every party; it scores new records, too.
     holders : dict of str to tuple of str
         Whose records were added up in each stage.
-    rows, alone : int64 array or None
-        The own rows that are flagged together and alone, counted from 0; None without records.
-    own_records : int
-        How many records this party has.
     person : str, optional
         The column that tells persons apart, of whom every party kept one record each.
     """
@@ -268,15 +220,10 @@ class JointProfile(JointResult):
     question: JointDetector
     value: NoisyProfile
     holders: dict[str, tuple[str, ...]]
-    rows: Ints | None
-    alone: Ints | None
-    own_records: int
     person: str | None = None
 
     def sentences(self) -> list[str]:
-        told = []
-        if self.rows is not None and self.alone is not None:
-            told.append(compared(self.alone, self.rows, self.own_records))
+        told = [self.compared()] if self.own_records else []
         told += [self.question.of.sentence(self.value), self._about_holders()]
         if self.columns_in_doubt():
             names = ", ".join(self.columns_in_doubt())
@@ -284,7 +231,7 @@ class JointProfile(JointResult):
                 f"Do not rely on {names}: its counts do not add up to the number of records. A"
                 " holder sent false sums, or was lost in between."
             )
-        return [*told, promise_at_party(self.question.table_guarantee(), self.person)]
+        return [*told, self._promise()]
 
     def columns_in_doubt(self) -> list[str]:
         """Columns whose counts add up to another number of records than noise explains."""
@@ -297,6 +244,17 @@ class JointProfile(JointResult):
             if apart > DOUBT * math.sqrt(varies) + 1:
                 found.append(column.name)
         return found
+
+    def _promise(self) -> str:
+        """The guarantee, towards records, and towards persons if a column tells them apart."""
+        promise = self.question.table_guarantee().sentence()
+        if self.person is None:
+            return promise
+        return (
+            f"{promise} One record was kept of each person, told apart by {self.person!r}: the"
+            " same holds for a person who is at one party only. A person at several parties is not"
+            " protected as one."
+        )
 
     def _about_holders(self) -> str:
         first = next(iter(self.holders.values()))
@@ -311,16 +269,10 @@ class JointProfile(JointResult):
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "question": self.question.to_json(),
-            "party": self.party,
-            "run": self.run.hex(),
-            "alone": None if self.alone is None else self.alone.tolist(),
-            "positions": None if self.rows is None else self.rows.tolist(),
+            **super().to_json(),
             "holders": _listed(self.holders),
             "value": self.value.to_json(),
             "guarantee": self.question.table_guarantee().to_json(),
-            "secrecy": self.question.secrecy().to_json(),
-            "traffic": self.traffic.to_json(),
         }
 
     def stated(self) -> dict[str, Any]:
@@ -330,14 +282,7 @@ class JointProfile(JointResult):
         """Write the release, and a CSV of the own rows that are flagged, together or alone."""
         with private_file(folder / f"{stem}.privod"):
             self.value.save(folder / f"{stem}.privod")
-        if self.rows is not None and self.alone is not None:
-            write_outliers(folder / f"{stem}.csv", self.rows, self.alone, ids, self.own_records)
-
-    def draw(self) -> Figure:
-        from privod.questions.detector_profile.picture import draw
-
-        of = self.question.of
-        return draw(Release(of, self.value, of.guarantee(), self.value.seeded))
+        super().write(folder, stem, ids)
 
 
 def _sums(question: JointDetector, stage: Stage, table: Table) -> Ints:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import ProtocolAborted
-from privod.joint.letters import exchange, pass_on
+from privod.joint.letters import exchange, packed, pass_on, unpacked
 from privod.joint.roster import Roster
 from privod.joint.session import Session
 from privod.joint.sharing import KEY_BYTES, shares_of, stretched, words_of
@@ -101,14 +101,13 @@ def _opening(stage: Stage, place: int, shares: dict[str, bytes], randomness: Ran
 
 
 def _written(holders: tuple[str, ...], words: Words) -> bytes:
-    listed = json.dumps(holders).encode()
-    return len(listed).to_bytes(4, "big") + listed + words.astype("<u8").tobytes()
+    return packed({json.dumps(holders): words.astype("<u8").tobytes()})
 
 
 def _read(opened: bytes, size: int) -> tuple[tuple[str, ...], Ints]:
-    at = 4 + int.from_bytes(opened[:4], "big")
     try:
-        holders = tuple(str(name) for name in json.loads(opened[4:at]))
+        ((listed, words),) = unpacked(opened).items()
+        holders = tuple(str(name) for name in json.loads(listed))
     except (ValueError, TypeError, RecursionError):
         raise ProtocolAborted("What was opened cannot be read. Run again.") from None
-    return holders, words_of(opened[at:], size).view(np.int64)
+    return holders, words_of(words, size).view(np.int64)

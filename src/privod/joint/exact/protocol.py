@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import os
 import tempfile
 import unicodedata
@@ -34,6 +33,7 @@ from privod.joint.letters import exchange, pass_on
 from privod.joint.question import Seat
 from privod.joint.session import Session
 from privod.joint.sharing import derive, stream, words_of
+from privod.joint.sizes import NOTHING_SHARED, PHASE, SHORT, Sizes, agree_on_sizes
 from privod.joint.transport.channel import Meeting
 from privod.progress import report
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from privod.joint.exact.question import ExactOutliers, ExactResult
 
 Words = NDArray[np.uint64]
-SHORT, LONG = 1 << 16, 1 << 32  # bytes of a letter
+LONG = 1 << 32  # bytes of a letter
 STEPS = {  # in order, with the longest letter of each; computing has no letters
-    "sizes": SHORT,
+    PHASE: SHORT,
     "program": SHORT,
     "shares": LONG,
     "comparing inputs": SHORT,
@@ -53,7 +53,6 @@ STEPS = {  # in order, with the longest letter of each; computing has no letters
 }
 PARTIES = 3
 COIN_BYTES = 32
-NOTHING_SHARED = "Nothing was shared."
 NOT_OPENED = "No verdict was opened."
 
 
@@ -87,14 +86,13 @@ def take_part(question: ExactOutliers, seat: Seat) -> ExactResult:
 
     computing = seat.roster.computing
     computes = seat.identity.name in computing
-    if seat.table is None and not computes:
-        way_out = "Give your rows; only computing parties may have none."
-        raise InvalidParameter("data", "are needed from a holder", None, way_out)
+    if not computes:
+        _ = seat.records  # a holder needs some
     ids = _checked_ids(question, seat)
     with ExitStack() as stack:
         engine = stack.enter_context(EngineProcess()) if computes else None
         run = _Run(question, seat, seat.agreed(question), engine)
-        sizes = run.agree_on_sizes(ids)
+        sizes = agree_on_sizes(question, seat, run.session, ids)
         program = question.program(sizes.total)
         coin = os.urandom(COIN_BYTES)
         commitments = run.agree_on_program(program, coin)
@@ -108,45 +106,17 @@ def take_part(question: ExactOutliers, seat: Seat) -> ExactResult:
         run.compare("comparing verdicts", told)
         words = run.open(sizes, told)
     rows = np.flatnonzero(words[2:])
-    empty = np.empty(0, np.int64)
-    sent = None
-    if claimed is not None:
-        sent = seat.contributions.finish(claimed, f"{len(rows)} of {sizes.total} records")
-    return ExactResult(
-        question=question,
-        party=seat.identity.name,
-        run=run.session.id,
-        traffic=seat.channel.traffic,
-        sent=sent,
-        rows=rows,
-        alone=empty if seat.table is None else question.outliers_alone(seat.table),
+    return seat.result(
+        ExactResult,
+        question,
+        run.session,
+        claimed,
+        rows,
+        f"{len(rows)} of {sizes.total} records",
         n_records=sizes.total,
-        own_records=0 if seat.table is None else len(seat.table),
         fits=bool(words[0]) if len(words) else None,
         few=bool(words[1]) if len(words) else None,
     )
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    """Every holder's number of rows, and its columns."""
-
-    rows: dict[str, int]
-    columns: dict[str, list[str]]
-    aligned: bool
-
-    @property
-    def total(self) -> int:
-        return next(iter(self.rows.values())) if self.aligned else sum(self.rows.values())
-
-    @property
-    def slices(self) -> dict[str, slice]:
-        """The rows that each holder gets verdicts about."""
-        found, start = {}, 0
-        for name, rows in self.rows.items():
-            found[name] = slice(start, start + rows)
-            start += 0 if self.aligned else rows
-        return found
 
 
 @dataclass(frozen=True)
@@ -168,50 +138,6 @@ class _Run:
     def key(self, peer: str, purpose: str) -> bytes:
         return derive(self.session.pair_keys[peer], self.session.id, purpose.encode())
 
-    def agree_on_sizes(self, ids: list[str] | None) -> _Sizes:
-        """Tell rows and columns; over columns, compare keyed digests of ids in order."""
-        table, name = self.seat.table, self.session.name
-        own = None
-        if table is not None:
-            own = [len(table), list(self.question.own_columns(table.domain))]
-        listed = json.dumps(ids).encode()
-        digests = {
-            peer: hmac.digest(self.key(peer, "ids"), listed, "sha256").hex() if ids else None
-            for peer in self.session.pair_keys
-        }
-        letters = {peer: json.dumps([own, told]).encode() for peer, told in digests.items()}
-        said = {peer: _read_sizes(peer, one) for peer, one in self.tell("sizes", letters).items()}
-        said[name] = own, None
-        holders = [one for one in self.session.roster.names if said.get(one, (None,))[0]]
-        for peer in holders:
-            if own is not None and peer != name and said[peer][1] != digests[peer]:
-                raise ProtocolAborted(
-                    f"The ids of {name!r} and {peer!r} differ, or are in another order. Over"
-                    " columns all holders need the same records in the same order."
-                    f" {NOTHING_SHARED}"
-                )
-        aligned = self.question.over_columns
-        sizes = _Sizes(
-            {one: said[one][0][0] for one in holders},
-            {one: said[one][0][1] for one in holders},
-            aligned,
-        )
-        self._check(sizes)
-        return sizes
-
-    def _check(self, sizes: _Sizes) -> None:
-        wanted = sorted(self.question.columns)
-        every = list(sizes.columns.values())
-        found = [sorted(one) for one in every]
-        if sizes.aligned:
-            found = [sorted(column for one in every for column in one)]
-        if not every or any(one != wanted for one in found):
-            raise ProtocolAborted(
-                f"The holders' columns are not those of the question. {NOTHING_SHARED}"
-            )
-        if sizes.aligned and len(set(sizes.rows.values())) > 1:
-            raise ProtocolAborted(f"The holders have different numbers of rows. {NOTHING_SHARED}")
-
     def agree_on_program(self, program: Program, coin: bytes) -> dict[str, bytes]:
         """Compile at every computing party; compare the code, and commit to coins."""
         digest = b""
@@ -232,7 +158,7 @@ class _Run:
     def _commitment(self, name: str, coin: bytes) -> bytes:
         return hashlib.sha256(self.session.id + name.encode() + coin).digest()
 
-    def share(self, sizes: _Sizes) -> Words | None:
+    def share(self, sizes: Sizes) -> Words | None:
         """Share one's own values; return what this party computes on, if it does."""
         letters: dict[str, bytes] = {}
         if self.seat.table is not None:
@@ -336,7 +262,7 @@ class _Run:
         self.seat.channel.traffic.add("computing", sizes[0], sizes[1], started)
         return told
 
-    def open(self, sizes: _Sizes, told: Words | None) -> NDArray[np.int64]:
+    def open(self, sizes: Sizes, told: Words | None) -> NDArray[np.int64]:
         """Send every holder the shares of its slice and of the bits; open one's own."""
         letters: dict[str, bytes] = {}
         if told is not None:
@@ -353,22 +279,6 @@ class _Run:
 
 def _sent(words: Words) -> bytes:
     return words.astype("<u8", copy=False).tobytes()
-
-
-def _read_sizes(name: str, letter: bytes) -> tuple[Any, Any]:
-    """Read what a party says of its data: rows and columns, or nothing, and a digest of ids."""
-    try:
-        said, digest = json.loads(letter)
-        if said is not None:
-            rows, columns = said
-            said = [int(rows), [str(one) for one in columns]]
-            if said[0] < 0:
-                raise ValueError
-    except (ValueError, TypeError):
-        raise ProtocolAborted(
-            f"{name!r} sent sizes that cannot be read. {NOTHING_SHARED}"
-        ) from None
-    return said, digest
 
 
 def _checked_ids(question: ExactOutliers, seat: Seat) -> list[str] | None:

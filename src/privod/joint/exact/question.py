@@ -10,18 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
-from privod.joint.alone import outliers_alone
 from privod.joint.exact.program import Program, sample_count
-from privod.joint.outliers import OutlierResult
-from privod.joint.persons import check_one_record_each
-from privod.joint.question import JointQuestion, Seat, known_parameters, parameters_of
+from privod.joint.outliers import OutlierQuestion, OutlierResult
+from privod.joint.question import Seat
 from privod.joint.roster import Roster
 from privod.joint.transport.channel import Meeting
 from privod.outliers.hashing.outliers import crowd_limit
@@ -30,7 +28,6 @@ from privod.query.checks import MOST_AXES, checked_radius, column_names, whole_n
 from privod.query.query import canonical_json
 
 ENGINE = "0.9.5"  # of SPU: everybody runs this one
-PARTITIONS = ("horizontal", "vertical")
 FEWEST_STEPS, MOST_STEPS = 1 << 10, 1 << 20  # of an integer to the radius
 MOST_ROWS = 200_000
 LARGEST_SQUARE = 2**63  # a squared distance less a squared radius must be a word with a sign
@@ -89,7 +86,7 @@ class ExactResult(OutlierResult):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactOutliers(JointQuestion):
+class ExactOutliers(OutlierQuestion):
     """Each holder learns exactly which of its records are outliers in the data of all holders.
 
     Guarantee
@@ -135,13 +132,10 @@ class ExactOutliers(JointQuestion):
     most_outliers: float = 0.01
 
     def __post_init__(self) -> None:
-        if self.partition not in PARTITIONS:
-            rule = f"must be one of {', '.join(PARTITIONS)}"
-            raise InvalidParameter("partition", rule, self.partition, "Try 'horizontal'.")
+        self.check_partition()
         object.__setattr__(self, "radius", checked_radius(self.radius))
         if self.radius == 0:
             raise InvalidParameter("radius", "must be above 0", self.radius, "Try 1.")
-        crowd_limit(self.far_fraction, 1)
         whole_number(self.sample, "sample", 1)
         for name in ("candidates", "most_outliers"):
             if not 0 < getattr(self, name) < 1:
@@ -149,10 +143,6 @@ class ExactOutliers(JointQuestion):
                 raise InvalidParameter(name, rule, getattr(self, name), "Try 0.01.")
         object.__setattr__(self, "ranges", _read_ranges(self.ranges))
         self.steps()
-
-    @property
-    def over_columns(self) -> bool:
-        return self.partition == "vertical"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -206,23 +196,9 @@ class ExactOutliers(JointQuestion):
             most_outliers=max(1, math.floor(self.most_outliers * rows)),
         )
 
-    def own_columns(self, domain: Domain) -> tuple[str, ...]:
-        """The question's columns that a domain has, in the question's order."""
-        return tuple(name for name in self.columns if name in domain.numeric_names)
-
     def check(self, domain: Domain) -> None:
-        check_one_record_each(domain)
-        own = self.own_columns(domain)
-        if not self.over_columns:
-            domain.numeric(self.columns)
-        elif not own:
-            way_out = f"The question's columns are {list(self.columns)}."
-            raise InvalidParameter("domain", "must have a column of the question", (), way_out)
-        elif not domain.keeps_every_row:
-            rule = "must keep every row, so that the parties' rows stay aligned"
-            way_out = "Give every column a fill, and no person column."
-            raise InvalidParameter("domain", rule, list(domain.names), way_out)
-        for one in domain.numeric(own):
+        super().check(domain)
+        for one in domain.numeric(self.own_columns(domain)):
             if (one.low, one.high) != self.ranges[one.name]:
                 rule = f"must have the agreed range of {one.name!r}, {list(self.ranges[one.name])}"
                 way_out = "Declare that range, or agree on another question."
@@ -230,9 +206,6 @@ class ExactOutliers(JointQuestion):
 
     def check_roster(self, roster: Roster) -> None:
         roster.check_computing()
-
-    def table_guarantee(self) -> None:
-        """Nothing that is opened has noise."""
 
     def secrecy(self) -> Secrecy:
         whose = "each row" if self.over_columns else "each of its own rows"
@@ -281,15 +254,9 @@ class ExactOutliers(JointQuestion):
             NOT_PROTECTED,
         ]
 
-    def outliers_alone(self, table: Table) -> NDArray[np.int64]:
-        """The rows that are outliers among the holder's own."""
+    def in_radii(self, table: Table) -> NDArray[np.float64]:
         own = self.own_columns(table.domain)
-        points = self.integers(table.numbers(own), own) / self.steps()
-        return outliers_alone(points, 1.0, self.far_fraction, len(self.ranges))
-
-    def alone(self, table: Table) -> str:
-        found = len(self.outliers_alone(table))
-        return f"Alone {found} of your {len(table)} records are outliers; nothing was sent."
+        return self.integers(table.numbers(own), own) / self.steps()
 
     def take_part(self, seat: Seat) -> ExactResult:
         from privod.joint.exact.protocol import take_part
@@ -309,18 +276,7 @@ class ExactOutliers(JointQuestion):
 
     def to_json(self) -> dict[str, Any]:
         ranges = {name: list(both) for name, both in self.ranges.items()}
-        return {"name": self.name, **parameters_of(self), "ranges": ranges}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        given = known_parameters(cls, data)
-        try:
-            return cls(**given)
-        except TypeError:
-            way_out = "Give partition, radius, far_fraction and ranges."
-            raise InvalidParameter(
-                "parameters", "must be complete", sorted(given), way_out
-            ) from None
+        return {**super().to_json(), "ranges": ranges}
 
     def terms(self, domain: Domain | None) -> bytes:  # noqa: ARG002 - the question has the ranges
         """Return what all parties must agree on."""

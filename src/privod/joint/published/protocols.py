@@ -12,14 +12,14 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Domain
 from privod.errors import ProtocolAborted
-from privod.joint.published.masks import check_fixed, from_fixed, to_fixed
+from privod.joint.letters import pass_on
 from privod.joint.published.question import PublishedOutliers
-from privod.joint.published.secure_sum import add_up, contribute
-from privod.joint.published.sizes import host_shape, host_size, joint_shape, joint_size
+from privod.joint.published.secure_sum import LARGEST_SUM, add_up, contribute
 from privod.joint.published.union import Union, host_union, point_of
+from privod.joint.question import Seat
 from privod.joint.session import Session
+from privod.joint.sizes import PHASE, SHORT, agree_on_sizes
 from privod.joint.transport.channel import Channel, Meeting
 from privod.outliers.hashing.kernels.bins import join_words, mix_codes
 from privod.outliers.hashing.outliers import crowd_limit, intersect_rounds
@@ -34,21 +34,22 @@ from privod.outliers.hashing.tables import (
 from privod.progress import track
 
 SEED_BYTES = 32
+LARGEST_SIZE = 2**31  # records: counts and totals fit their words with a sign
+FIXED_BITS = 20  # fractional bits of a real
+LARGEST_REAL = 2.0**42  # times 2**20 leaves one bit of room in 64 for the sum of two
 
 
 def take_part_horizontal(
-    question: PublishedOutliers,
-    points: NDArray[np.float64],
-    domain: Domain,
-    channel: Channel,
-    session: Session,
+    question: PublishedOutliers, seat: Seat, session: Session
 ) -> tuple[NDArray[np.int64], int]:
     """Algorithm 3 at one player."""
-    n_records = joint_size(channel, session, len(points))
+    channel, points = seat.channel, question.points(seat.records)
+    own_size = np.array([len(points)], np.uint64)
+    n_records = _size(contribute(channel, session, "number of records", own_size))
     session.bind(n_records)
     plan = question.plan(n_records)
     max_crowd = crowd_limit(question.far_fraction, n_records)  # p' of line 6
-    lows, highs = question.ranges(domain)
+    lows, highs = question.ranges(seat.domain)
     kept = []
     for _ in track(range(question.n_rounds), "rounds"):
         seed = _publish_seed(channel, session)  # lines 1 to 4
@@ -66,7 +67,7 @@ def take_part_horizontal(
             raise ProtocolAborted("The union lacks one of our bins. Run again.") from None
         counts = np.zeros(len(opened), np.uint64)
         counts[mine] = own  # lines 16 to 24
-        answer = contribute(channel, session, "bin counts", counts, counts.nbytes)  # line 25
+        answer = contribute(channel, session, "bin counts", counts)  # line 25
         session.bind(answer)
         total = np.frombuffer(answer, "<u8").astype(np.int64)
         others = total - counts.astype(np.int64)  # line 27
@@ -76,37 +77,35 @@ def take_part_horizontal(
 
 def aggregate_horizontal(question: PublishedOutliers, meeting: Meeting) -> int:
     """Relay the union and publish the exact counts."""
-    n_records = host_size(meeting)
+    total = add_up(meeting, "number of records").astype("<u8").tobytes()
+    meeting.reply_all(total)
     for _ in track(range(question.n_rounds), "rounds"):
         seeds = meeting.collect("hash parameters", SEED_BYTES)
         meeting.reply_all(seeds[meeting.names[0]])
-        size = host_union(meeting, opening=True)
-        total = add_up(meeting, "bin counts", size, np.uint64)
-        meeting.reply_all(total.astype("<u8").tobytes())
-    return n_records
+        host_union(meeting)
+        meeting.reply_all(add_up(meeting, "bin counts").astype("<u8").tobytes())
+    return _size(total)
 
 
 def take_part_vertical(
-    question: PublishedOutliers,
-    points: NDArray[np.float64],
-    domain: Domain,
-    channel: Channel,
-    session: Session,
+    question: PublishedOutliers, seat: Seat, session: Session
 ) -> tuple[NDArray[np.int64], int]:
     """Algorithm 4 at one player; the first one bins, prunes and publishes."""
-    shape = joint_shape(question, points, domain, channel)
-    n = shape.n_records
-    session.bind(n, shape.columns)
+    channel, points = seat.channel, question.points(seat.records)
+    sizes = agree_on_sizes(question, seat, session)
+    n = sizes.total
+    session.bind(n, sizes.columns)
     plan = question.plan(n)
     first = session.name == session.roster.names[0]
-    farthest = np.abs(question.ranges(domain)).max(axis=0)
+    farthest = np.abs(question.ranges(seat.domain)).max(axis=0)
     kept = []
-    for _ in track(range(question.n_rounds), "rounds"):
+    for number in track(range(question.n_rounds), "rounds"):
+        session.bind(number)
         directions = own_directions(plan, points.shape[1], os.urandom(SEED_BYTES))  # line 5
         share = directions @ points.T  # line 7
         check_fixed(np.abs(directions) @ farthest, len(session.roster.names))
         words = to_fixed(share).reshape(-1)
-        answer = contribute(channel, session, "projections", words, words.nbytes)  # line 11
+        answer = contribute(channel, session, "projections", words)  # line 11
         if first:
             total = from_fixed(np.frombuffer(answer, "<u8")).reshape(share.shape)
             bins = bin_records(projected_keys(plan, total, os.urandom(SEED_BYTES)))
@@ -119,18 +118,14 @@ def take_part_vertical(
     return np.frombuffer(answer, "<i8").astype(np.int64), n
 
 
-def aggregate_vertical(question: PublishedOutliers, meeting: Meeting) -> int:
+def aggregate_vertical(question: PublishedOutliers, meeting: Meeting) -> None:
     """Open the projections to the first player and pass its outliers on."""
-    n = host_shape(question, meeting).n_records
-    plan = question.plan(n)
-    length = plan.n_tables * plan.hashes_per_table * n
+    pass_on(meeting, PHASE, SHORT)
     first = meeting.names[0]
     for _ in track(range(question.n_rounds), "rounds"):
-        total = add_up(meeting, "projections", length, np.uint64)
-        others = dict.fromkeys(meeting.names, b"")
-        meeting.reply({**others, first: total.astype("<u8").tobytes()})
-    meeting.reply_all(meeting.collect("outliers", 8 * n)[first])
-    return n
+        total = add_up(meeting, "projections").astype("<u8").tobytes()
+        meeting.reply({**dict.fromkeys(meeting.names, b""), first: total})
+    meeting.reply_all(meeting.collect("outliers", LARGEST_SUM)[first])
 
 
 def uncleared(
@@ -183,6 +178,31 @@ def projected_keys(
     keys = np.empty((len(mixed), projections.shape[1]), np.uint64)
     join_words(mixed, keys)
     return keys
+
+
+def check_fixed(largest: NDArray[np.float64], n_parties: int) -> None:
+    """Raise unless sums of reals up to `largest`, which must be public, fit in fixed point."""
+    if not np.all(largest * n_parties < 2 * LARGEST_REAL):
+        raise ProtocolAborted(
+            "The columns are too wide for the sum in fixed point. Rescale the columns."
+        )
+
+
+def to_fixed(values: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Write reals as integers modulo 2**64 with 20 fractional bits: masked floats do not cancel."""
+    return np.rint(values * 2.0**FIXED_BITS).astype(np.int64).view(np.uint64)
+
+
+def from_fixed(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Read back a sum of fixed-point numbers."""
+    return words.view(np.int64).astype(np.float64) / 2.0**FIXED_BITS
+
+
+def _size(told: bytes) -> int:
+    n_records = int.from_bytes(told, "little")
+    if n_records > LARGEST_SIZE:
+        raise ProtocolAborted("The number of records is impossibly large. Run again.")
+    return n_records
 
 
 def _publish_seed(channel: Channel, session: Session) -> bytes:

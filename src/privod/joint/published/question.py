@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
-from privod.joint.alone import outliers_alone
-from privod.joint.outliers import OutlierResult, outlier_result
-from privod.joint.persons import check_one_record_each
-from privod.joint.question import JointQuestion, Seat, known_parameters, parameters_of
+from privod.joint.outliers import OutlierQuestion, OutlierResult
+from privod.joint.question import Seat
 from privod.joint.roster import Roster
 from privod.joint.transport.channel import Meeting
 from privod.outliers.hashing.outliers import crowd_limit
@@ -21,7 +19,6 @@ from privod.outliers.hashing.plan import HashSettings
 from privod.privacy import Secrecy
 from privod.query.checks import column_names, whole_number
 
-PARTITIONS = ("horizontal", "vertical")
 ROUND_LIMIT = 1000
 PLANNED_FOR = 10**5  # records: a plan must be possible
 POINT_BYTES = 32  # a bin's name as a point of the curve
@@ -50,7 +47,7 @@ LEARNS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedOutliers(HashSettings, JointQuestion):
+class PublishedOutliers(HashSettings, OutlierQuestion):
     """Each party learns which of its records are outlying in the union of all, and far more.
 
     How it is hashed is said with the parameters of `HashSettings`, which it has as well.
@@ -86,37 +83,13 @@ class PublishedOutliers(HashSettings, JointQuestion):
     n_rounds: int = 1
 
     def __post_init__(self) -> None:
-        if self.partition not in PARTITIONS:
-            rule = f"must be one of {', '.join(PARTITIONS)}"
-            raise InvalidParameter("partition", rule, self.partition, "Try 'horizontal'.")
+        self.check_partition()
         object.__setattr__(self, "columns", column_names(self.columns))
         whole_number(self.n_rounds, "n_rounds", at_least=1, at_most=ROUND_LIMIT)
-        crowd_limit(self.far_fraction, 1)
         self.plan(PLANNED_FOR)
-
-    @property
-    def over_columns(self) -> bool:
-        return self.partition == "vertical"
-
-    def check(self, domain: Domain) -> None:
-        check_one_record_each(domain)
-        if self.partition == "horizontal":
-            domain.numeric(self.columns)
-            return
-        if not self.own_columns(domain):
-            way_out = f"The question's columns are {list(self.columns)}."
-            raise InvalidParameter("domain", "must have a column of the question", (), way_out)
-        if not domain.keeps_every_row:
-            rule = "must keep every row, so that the parties' rows stay aligned"
-            way_out = "Give every column a fill, and no person column."
-            raise InvalidParameter("domain", rule, list(domain.names), way_out)
 
     def check_roster(self, roster: Roster) -> None:
         """Any roster will do."""
-
-    def own_columns(self, domain: Domain) -> tuple[str, ...]:
-        """Return the question's columns that a domain has, in the question's order."""
-        return tuple(column for column in self.columns if column in domain.numeric_names)
 
     def ranges(self, domain: Domain) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the declared lows and highs of a party's own columns, as they are hashed."""
@@ -135,8 +108,8 @@ class PublishedOutliers(HashSettings, JointQuestion):
         """A party's own columns in the unit that the radius has."""
         return self.scaled(table.numbers(self.own_columns(table.domain)), table.domain)
 
-    def table_guarantee(self) -> None:
-        """Nothing that is opened has noise."""
+    def in_radii(self, table: Table) -> NDArray[np.float64]:
+        return self.points(table) / self.radius
 
     def secrecy(self) -> Secrecy:
         return Secrecy(f"{self.partition}, as published", LEARNS[self.partition], 0)
@@ -171,24 +144,16 @@ class PublishedOutliers(HashSettings, JointQuestion):
             f" {self.n_rounds * seconds:.2g} seconds.",
         ]
 
-    def outliers_alone(self, table: Table) -> NDArray[np.int64]:
-        """The rows that are outlying among the party's own."""
-        return outliers_alone(self.points(table), self.radius, self.far_fraction, len(self.columns))
-
-    def alone(self, table: Table) -> str:
-        found = len(self.outliers_alone(table))
-        return f"Alone {found} of your {len(table)} records are outliers; nothing was sent."
-
     def take_part(self, seat: Seat) -> OutlierResult:
         from privod.joint.published import protocols  # needs rbcl, which nothing else does
 
+        _ = seat.records  # every player has some
         session = seat.agreed(self)
         run = seat.claim(self, self.own_columns(seat.domain))
         act = protocols.take_part_vertical if self.over_columns else protocols.take_part_horizontal
-        assert seat.table is not None  # noqa: S101 - claimed just now
-        rows, n = act(self, self.points(seat.table), seat.domain, seat.channel, session)
-        return outlier_result(
-            self, seat, session, run, rows, alone=self.outliers_alone(seat.table), n_records=n
+        rows, n = act(self, seat, session)
+        return seat.result(
+            OutlierResult, self, session, run, rows, f"{len(rows)} of {n} records", n_records=n
         )
 
     def host(
@@ -199,22 +164,10 @@ class PublishedOutliers(HashSettings, JointQuestion):
     ) -> dict[str, Any]:
         from privod.joint.published import protocols
 
-        act = protocols.aggregate_vertical if self.over_columns else protocols.aggregate_horizontal
-        return {"n_records": act(self, meeting)}
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, **parameters_of(self)}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        given = known_parameters(cls, data)
-        try:
-            return cls(**given)
-        except TypeError:
-            way_out = "Give partition, radius, far_fraction and columns."
-            raise InvalidParameter(
-                "parameters", "must be complete", sorted(given), way_out
-            ) from None
+        if self.over_columns:
+            protocols.aggregate_vertical(self, meeting)
+            return {}
+        return {"n_records": protocols.aggregate_horizontal(self, meeting)}
 
 
 def _declared(

@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-from threading import Lock
-from typing import TypeVar
+import os
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.joint.published.masks import masked, n_ones, with_ones, without_ones
+from privod.errors import ProtocolAborted
+from privod.joint.letters import exchange, pass_on
 from privod.joint.session import Session
+from privod.joint.sharing import KEY_BYTES, stretched, words_of
 from privod.joint.transport.channel import Channel, Meeting
 
-Word = TypeVar("Word", np.uint8, np.uint16, np.uint32, np.uint64)
+Words = NDArray[np.uint64]
+LARGEST_SUM = 1 << 33  # bytes of one vector
 
 
-def contribute(
-    channel: Channel, session: Session, phase: str, words: NDArray[Word], most: int
-) -> bytes:
+def contribute(channel: Channel, session: Session, phase: str, words: Words) -> bytes:
     """Send one's words, hidden, and return what the aggregator publishes about the sum.
 
-    Masks cancel only if everybody is at the same point: same phase, kind and number of words, and
-    the same things heard before.
+    Every party sends every other a fresh seed, adds the streams of the seeds that it got and
+    subtracts those of the seeds that it sent: they cancel in the sum of all, modulo 2**64.
     """
-    keys = session.mask_keys(phase, words.dtype.name, len(words))
-    hidden = masked(with_ones(words), session.name, keys, session.next_mask())
-    sent = hidden.astype(hidden.dtype.newbyteorder("<"), copy=False)
-    return channel.trade(phase, sent.data.cast("B"), most)
+    seeds = {peer: os.urandom(KEY_BYTES) for peer in session.pair_keys}
+    came = exchange(channel, session, f"seeds of {phase}", seeds, KEY_BYTES)
+    if came.keys() != seeds.keys():
+        raise ProtocolAborted("The seed of a party is missing. Run again.")
+    hidden = words.copy()
+    for peer, seed in seeds.items():
+        hidden += stretched(came[peer], len(words)) - stretched(seed, len(words))
+    return channel.trade(phase, hidden.astype("<u8", copy=False).data.cast("B"), LARGEST_SUM)
 
 
-def add_up(meeting: Meeting, phase: str, length: int, kind: type[Word]) -> NDArray[Word]:
-    """Add everybody's hidden words up as they come and open the sum; the caller replies.
-
-    Nothing but the sum is kept, however many parties there are. Until everybody's words are in it
-    the sum is hidden by the masks that are still missing.
-    """
-    word = np.dtype(kind).newbyteorder("<")
-    total = np.zeros(length + n_ones(word.itemsize), kind)
-    one_at_a_time = Lock()
-
-    def add(start: int, piece: memoryview) -> None:
-        at = start // word.itemsize  # pieces are whole words, whatever their size
-        words = np.frombuffer(piece, word)
-        with one_at_a_time:
-            total[at : at + len(words)] += words
-
-    meeting.collect(phase, total.nbytes, add)
-    return without_ones(total, len(meeting.names))
+def add_up(meeting: Meeting, phase: str) -> Words:
+    """Add everybody's hidden words up; the caller replies."""
+    pass_on(meeting, f"seeds of {phase}", KEY_BYTES)
+    came = list(meeting.collect(phase, LARGEST_SUM).values())
+    total = words_of(came[0], len(came[0]) // 8)
+    for message in came[1:]:
+        total += words_of(message, len(total))
+    return total

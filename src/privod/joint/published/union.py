@@ -71,19 +71,8 @@ class Union:
         return _points(self._channel.trade(phase, b"".join(batch), LARGEST_UNION))
 
 
-def secure_union(
-    channel: Channel, session: Session, names: Sequence[bytes]
-) -> tuple[list[bytes], list[int]]:
-    """Unite everybody's bins as tags that are never opened; return them and one's own places."""
-    union = Union(channel, session)
-    own = union.tags(names)
-    united = union.united(own)
-    places = {tag: place for place, tag in enumerate(united)}
-    return united, [places[tag] for tag in own]
-
-
-def host_union(meeting: Meeting, *, opening: bool) -> int:
-    """Pass batches around the ring, merge the tags, and return how many there are."""
+def host_union(meeting: Meeting) -> None:
+    """Pass batches around the ring, merge the tags, and pass them around to be opened."""
     names = meeting.names
     for turn in range(len(names)):
         batches = meeting.collect(f"union, lap {turn + 1}", LARGEST_UNION)
@@ -94,11 +83,8 @@ def host_union(meeting: Meeting, *, opening: bool) -> int:
         for tag in _points(message)
     }
     meeting.reply_all(b"".join(sorted(tags)))
-    if opening:
-        for name in names:
-            sent = meeting.collect("opening the union", LARGEST_UNION)
-            meeting.reply_all(sent[name])
-    return len(tags)
+    for name in names:
+        meeting.reply_all(meeting.collect("opening the union", LARGEST_UNION)[name])
 
 
 def point_of(name: bytes) -> bytes:

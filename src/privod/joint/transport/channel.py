@@ -18,7 +18,7 @@ from time import monotonic
 from typing import TypeVar
 
 from privod.errors import PrivodError, ProtocolAborted
-from privod.joint.transport.frames import Assembly, Sink, split
+from privod.joint.transport.frames import Assembly, split
 from privod.joint.transport.traffic import Traffic
 from privod.progress import overhearing, report
 
@@ -116,7 +116,7 @@ class Meeting:
         self._lost: dict[str, str] = {}
         self._done: set[str] = set()
         self._turn = dict.fromkeys(self.names, 0)
-        self._open: tuple[int, int, Sink | None] | None = None
+        self._open: tuple[int, int] | None = None
         self._moved = dict.fromkeys(self.names, monotonic())
         self._received = 0
         self._step = 0
@@ -140,19 +140,15 @@ class Meeting:
     def _due(self) -> list[str]:
         return [name for name in self.names if name not in self._lost]
 
-    def collect(self, phase: str, most: int, sink: Sink | None = None) -> dict[str, bytes]:
-        """Wait for the message of this step of every party that is there, of at most `most` bytes.
-
-        With a sink messages have exactly that many bytes, and none is kept: it gets every piece of
-        everybody's as it comes, from several threads.
-        """
+    def collect(self, phase: str, most: int) -> dict[str, bytes]:
+        """Wait for this step's message, of at most `most` bytes, of every party that is there."""
         report(phase, 0, len(self.names))
         with self._changed:
             self._phase = phase
             self._started = monotonic()
             self._deposits = {}
             self._received = 0
-            self._open = self._step, most, sink
+            self._open = self._step, most
             self._changed.notify_all()
             while self._failure is None and any(one not in self._deposits for one in self._due):
                 self._wait_for_late()
@@ -256,8 +252,7 @@ class Meeting:
         """
         try:
             step = self._turn[name]
-            most, sink = self._wait_until_open(name, step)
-            assembly = Assembly(name, self.session, step, most, sink)
+            assembly = Assembly(name, self.session, step, self._wait_until_open(name, step))
             for frame in frames:
                 assembly.add(frame)
                 self.moved(name)
@@ -324,7 +319,7 @@ class Meeting:
         with self._changed:
             return self._failure
 
-    def _wait_until_open(self, name: str, step: int) -> tuple[int, Sink | None]:
+    def _wait_until_open(self, name: str, step: int) -> int:
         with self._changed:
             self._changed.wait_for(
                 lambda: (
@@ -335,7 +330,7 @@ class Meeting:
             )
             self._raise_failure(name)
             assert self._open is not None  # noqa: S101 - just waited for, told to the type checker
-            return self._open[1:]
+            return self._open[1]
 
     def _deposit(self, name: str, step: int, assembly: Assembly) -> bytes:
         message = assembly.message()
@@ -344,7 +339,7 @@ class Meeting:
             if name in self._deposits or self._turn[name] != step:
                 raise ProtocolAborted(f"{name!r} sent two messages in one step. Run again.")
             self._deposits[name] = message
-            self._received += assembly.size
+            self._received += len(message)
             self._turn[name] = step + 1
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._failure is not None or step in self._answers[name])

@@ -1,19 +1,12 @@
-"""A message as numbered pieces of at most 1 MiB, and the checks that put it together again.
-
-What is only added up need not be put together: a sink takes every piece as it comes, and nothing of
-a message is kept.
-"""
+"""A message as numbered pieces of at most 1 MiB, and the checks that put it together again."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from privod.errors import ProtocolAborted
-
-Sink = Callable[[int, memoryview], None]
-"""Called with a piece of a message and the number of bytes before it."""
 
 CHUNK = 1 << 20
 MAGIC = b"pvd1"
@@ -43,17 +36,13 @@ class Assembly:
         The step that frames must belong to.
     most : int
         The largest message that is accepted, in bytes.
-    sink : Sink, optional
-        Takes the pieces one by one; the message must then have exactly `most` bytes.
     """
 
     sender: str
     session: bytes
     step: int
     most: int
-    sink: Sink | None = None
     _pieces: list[bytes] = field(default_factory=list)
-    _count: int = 0
     _expected: tuple[int, int] | None = None
 
     def add(self, frame: bytes) -> None:
@@ -68,35 +57,24 @@ class Assembly:
             self._abort(f"sent a message for step {step} in step {self.step}")
         if total > self.most:
             self._abort(f"sent a message of {total} bytes where at most {self.most} are expected")
-        if self.sink is not None and total != self.most:
-            self._abort(f"sent {total} bytes where {self.most} were due")
         if self._expected is None:
             if pieces != max(1, -(-total // CHUNK)):
                 self._abort("sent a message whose pieces do not add up")
             self._expected = pieces, total
-        if (pieces, total) != self._expected or index != self._count:
+        if (pieces, total) != self._expected or index != len(self._pieces):
             self._abort("sent the pieces of a message twice or out of order")
         last = index == pieces - 1
         if len(piece) != (total - CHUNK * (pieces - 1) if last else CHUNK):
             self._abort("sent a piece of the wrong length")
-        self._count += 1
-        if self.sink is None:
-            self._pieces.append(bytes(piece))
-        else:
-            self.sink(index * CHUNK, piece)
-
-    @property
-    def size(self) -> int:
-        """How many bytes the message has, once its first frame is there."""
-        return 0 if self._expected is None else self._expected[1]
+        self._pieces.append(bytes(piece))
 
     @property
     def is_whole(self) -> bool:
         """Whether the last frame is there."""
-        return self._expected is not None and self._count == self._expected[0]
+        return self._expected is not None and len(self._pieces) == self._expected[0]
 
     def message(self) -> bytes:
-        """Return the whole message; it is empty if a sink took it."""
+        """Return the whole message."""
         if not self.is_whole:
             self._abort("sent a message that ends too early")
         return b"".join(self._pieces)

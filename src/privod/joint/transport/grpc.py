@@ -72,7 +72,6 @@ class GrpcAggregator:
         patience: Patience | None = None,
         spared: Iterable[str] = (),
     ) -> None:
-        roster.check_tls()
         self.meeting = Meeting(roster.names, patience, spared)
         self._roster = roster
         self._heard: dict[str, float] = {}
@@ -198,7 +197,6 @@ class GrpcChannel(Channel):
     def __init__(
         self, roster: Roster, identity: Identity, patience: Patience | None = None
     ) -> None:
-        roster.check_tls()
         credentials = grpc.ssl_channel_credentials(
             roster.authority.encode(), identity.private_key, identity.certificate.encode()
         )

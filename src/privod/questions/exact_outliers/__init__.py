@@ -8,7 +8,7 @@ QUESTION = described(
     __name__,
     name="exact-outliers",
     query="privod.joint.exact.question:ExactOutliers",
-    picture="privod.joint.pictures.run:draw_run",
+    picture="",
     exports=("privod.joint.exact.question:ExactResult",),
     games="",
     joint=True,

@@ -7,7 +7,7 @@ __all__ = ["QUESTION"]
 QUESTION = described(
     __name__,
     query="privod.joint.detector.question:JointDetector",
-    picture="privod.joint.pictures.run:draw_run",
+    picture="",
     exports=("privod.joint.detector.question:JointProfile", "privod.joint.run:rehearse"),
     games="",
     joint=True,

@@ -7,7 +7,7 @@ __all__ = ["QUESTION"]
 QUESTION = described(
     __name__,
     query="privod.joint.published.question:PublishedOutliers",
-    picture="privod.joint.pictures.run:draw_run",
+    picture="",
     exports=("privod.joint.outliers:OutlierResult",),
     games="",
     joint=True,
