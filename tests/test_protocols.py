@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidData, InvalidParameter, NotFound, ProtocolAborted
 from privod.joint import session as session_module
+from privod.joint.letters import exchange as plain_exchange
 from privod.joint.letters import pass_on
 from privod.joint.pki import make_identities, write_pki
 from privod.joint.published import secure_sum
@@ -75,10 +76,9 @@ def test_the_aggregator_and_all_but_two_colluding_parties_see_no_vector(
 ) -> None:
     seen: dict[str, bytes] = {}
     known: list[Any] = []
-    plain = secure_sum.exchange
 
     def exchange(channel: Channel, session: Session, *others: Any) -> dict[str, bytes]:
-        came = plain(channel, session, *others)
+        came = plain_exchange(channel, session, *others)
         if session.name == "cork":  # colludes: its seeds, both ways
             known.append((others[1], came))
         return came
