@@ -9,7 +9,6 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 PYTEST = nice -n 19 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 export PYTHONDONTWRITEBYTECODE =  # tests start hundreds of processes, which need not compile every module anew
-RUNS ?= 400000
 PAIRS ?= 10000
 ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute; for dist: --release
 
@@ -51,7 +50,7 @@ system: $(VENV)/ready-test
 	@$(BIN)/privod engine install spu || echo "not installed: SPU"
 
 audit: $(VENV)/ready-test  ## try long and hard to catch each question breaking its promise
-	$(BIN)/privod audit --pairs $(PAIRS) --runs $(RUNS)
+	$(BIN)/privod audit --pairs $(PAIRS)
 
 papers: $(VENV)/ready-test  ## the papers' experiments as tables and pictures in out/papers
 	@test -n "$$PRIVOD_DATA" || { echo "Let PRIVOD_DATA name the folder of data sets."; exit 1; }

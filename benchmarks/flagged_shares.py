@@ -6,11 +6,9 @@ Every labeled set of the folder PRIVOD_DATA (and of its folder detection/) with 
 cut to 20,000, and generated ones (normal, correlated, lognormal, with a constant column) are halved
 at random. Each question is asked of one half, several times; the thresholds of the release are held
 against that half (what noise does) and against the other (what sampling adds). Ranges as in
-race_detectors.py; categories are numbered. Of mean-covariance the share that their
-threshold would flag is measured too if it were not bought, but taken from independent columns or
-normal records (`modeled`). The figures are the median, the least and the most over the sets of the
-median share over the releases; and which share of all releases flagged between half of what was
-asked for and twice that. `--quick` takes small sets and one epsilon.
+race_detectors.py; categories are numbered. The figures are the median, the least and the most over
+the sets of the median share over the releases; and which share of all releases flagged between half
+of what was asked for and twice that. `--quick` takes small sets and one epsilon.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -34,8 +31,6 @@ from privod.mechanisms import secure
 from privod.query.scorer import Scorable
 from privod.query.scoring import score
 from privod.questions.detector_profile.query import DetectorProfile
-from privod.questions.detector_profile.release import NoisyProfile
-from privod.questions.mean_covariance.query import MeanCovariance
 
 Floats = NDArray[np.float64]
 
@@ -44,10 +39,6 @@ GENERATED = 8_000  # rows
 TARGETS = (0.01, 0.02, 0.05, 0.1)
 EPSILONS = (1, 100)
 RELEASES = 5
-QUESTIONS = {
-    "detector": DetectorProfile,
-    "moments": MeanCovariance,
-}
 
 
 class Halved(NamedTuple):
@@ -103,20 +94,15 @@ def flagged(released: Scorable, rows: Floats) -> list[float]:
     return shares
 
 
-def measured(
-    one: Halved, question: str, epsilon: int, releases: int
-) -> dict[str, list[list[float]]]:
-    """The shares of several releases: of the half that was asked, of the other, and as modeled."""
+def measured(one: Halved, epsilon: int, releases: int) -> dict[str, list[list[float]]]:
+    """The shares of several releases: of the half that was asked, and of the other."""
     table = Table(one.domain, dict(zip(one.domain.names, one.asked.T, strict=True)))
-    asked = QUESTIONS[question](columns=one.domain.names, epsilon=epsilon)
+    asked = DetectorProfile(columns=one.domain.names, epsilon=epsilon)
     found: dict[str, list[list[float]]] = {}
     for _ in range(releases):
         value = asked.answer(table, secure()).value
         found.setdefault("asked", []).append(flagged(value, one.asked))
         found.setdefault("held", []).append(flagged(value, one.held))
-        if not isinstance(value, NoisyProfile):
-            modeled = flagged(replace(value, scored=None), one.held)
-            found.setdefault("modeled", []).append(modeled)
     return found
 
 
@@ -136,14 +122,13 @@ def main() -> None:
     n_sets = 0
     for one in islice(all_sets(Path(folder), quick=quick), 1 if given.smoke else None):
         n_sets += 1
-        for question in QUESTIONS:
-            for epsilon in epsilons:
-                times = releases if epsilon == 1 else 1
-                for name, found in measured(one, question, epsilon, times).items():
-                    shares.setdefault(f"{question}_eps{epsilon}_{name}", []).append(found)
-                    shown = " ".join(f"{100 * share:.1f}" for share in np.median(found, axis=0))
-                    label = f"{one.name} {one.asked.shape} {question} eps {epsilon} {name}"
-                    print(f"{label}: {shown} %", flush=True)
+        for epsilon in epsilons:
+            times = releases if epsilon == 1 else 1
+            for name, found in measured(one, epsilon, times).items():
+                shares.setdefault(f"detector_eps{epsilon}_{name}", []).append(found)
+                shown = " ".join(f"{100 * share:.1f}" for share in np.median(found, axis=0))
+                label = f"{one.name} {one.asked.shape} detector eps {epsilon} {name}"
+                print(f"{label}: {shown} %", flush=True)
     print(f"figure sets {n_sets}")
     for name, every in shares.items():
         medians = np.array([np.median(found, axis=0) for found in every])

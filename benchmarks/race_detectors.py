@@ -35,10 +35,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from privod.data import Domain, Numeric, Table
 from privod.estimators import PrivateDetector
-from privod.mechanisms import secure
-from privod.questions.density_sketch.query import DensitySketch
 
 Floats = NDArray[np.float64]
 
@@ -125,16 +122,6 @@ def numbers(one: Labeled) -> tuple[Floats, tuple[Floats, Floats]]:
     rows = np.column_stack([column.to_numpy() for column in columns])
     filled = np.where(np.isnan(rows), np.nanmedian(rows, axis=0), rows)
     return filled, (np.array(lows), np.array(highs))
-
-
-def sketched(one: Labeled, epsilon: float) -> Floats:
-    """Scores by a density sketch."""
-    rows, (lows, highs) = numbers(one)
-    limits = zip(one.bounds, lows, highs, strict=True)
-    domain = Domain(tuple(Numeric(name, low, high) for name, low, high in limits))
-    table = Table(domain, dict(zip(domain.names, rows.T, strict=True)))
-    query = DensitySketch(columns=domain.names, epsilon=epsilon)
-    return query.answer(table, secure()).value.scores(rows)
 
 
 class Split(NamedTuple):

@@ -4,7 +4,7 @@ Three sets are made, each in one Parquet file, and removed when its steps are do
 
 - persons: six numbers, three categories and a person as a text. They are registered (clipped,
   coded, of each person two rows kept) by privod and by Polars streaming, then counted: a histogram,
-  a sketch, a detector, and a grid of 8 cells in each of six columns, by privod (which
+  a detector, and a grid of 8 cells in each of six columns, by privod (which
   checks the seals of all it reads), Polars and DuckDB on the same files; and by one and two Dask
   workers, each bound to a core of its own.
 - plain: six numbers alone, and many rows, registered and asked the same.
@@ -51,7 +51,6 @@ from privod.outliers.crowds.by_space import CreditsBySpace, boxes_around
 from privod.outliers.grid.grid import Grid
 from privod.query.crowd_bounds import count_outliers
 from privod.query.distances import Distances
-from privod.questions.density_sketch.query import DensitySketch
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.threads import available_threads
 
@@ -138,12 +137,6 @@ def histogram(folder: Path, _rows: int) -> list[int]:
 def detector(folder: Path, _rows: int) -> int:
     """The release of a detector, of which the number of records is told."""
     query = DetectorProfile(columns=PLAIN.names, epsilon=10**6)
-    return int(query.answer(Table.over(PLAIN, stored(folder)), seeded(0)).value.total)
-
-
-def sketch(folder: Path, _rows: int) -> int:
-    """The release of a density sketch, of which the number of records is told."""
-    query = DensitySketch(columns=PLAIN.names, epsilon=10**6)
     return int(query.answer(Table.over(PLAIN, stored(folder)), seeded(0)).value.total)
 
 
@@ -245,7 +238,6 @@ STEPS: dict[str, Callable[[Path, int], Any]] = {
     "register_polars": register_polars,
     "histogram": histogram,
     "detector": detector,
-    "sketch": sketch,
     "grid": grid,
     "grid_polars": grid_polars,
     "grid_duckdb": grid_duckdb,
@@ -254,7 +246,7 @@ STEPS: dict[str, Callable[[Path, int], Any]] = {
     "crowds": crowds,
     "crowds_in_memory": crowds_in_memory,
 }
-ASKED = ("register", "histogram", "detector", "sketch", "grid")
+ASKED = ("register", "histogram", "detector", "grid")
 SETS = {
     "persons": (10**7, tuple(step for step in STEPS if not step.startswith("crowds"))),
     "plain": (10**8, ASKED),
@@ -299,7 +291,7 @@ def race(name: str, rows: int, without: list[str]) -> dict[str, dict[str, Any]]:
 def check(found: dict[str, dict[str, Any]]) -> None:
     """Fail unless everybody counted the same."""
     n_kept = found["register"]["result"]
-    for step in ("register_polars", "detector", "sketch"):
+    for step in ("register_polars", "detector"):
         assert step not in found or found[step]["result"] == n_kept, step
     assert "histogram" not in found or sum(found["histogram"]["result"]) == n_kept
     for step in ("grid_polars", "grid_duckdb"):

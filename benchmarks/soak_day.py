@@ -154,7 +154,7 @@ class Day:
             {"name": "histogram", "columns": ["radius"]},
             {"name": "detector-profile", "columns": ["radius", "texture"]},
             {"name": "grid-knn", "columns": ["radius", "texture"], "cells_per_axis": 8},
-            {"name": "mean-covariance", "columns": ["radius", "texture"]},
+            {"name": "quantiles", "columns": ["radius", "texture"]},
         ]
         query = {**kinds[number % len(kinds)], "epsilon": f"0.001{number:06}1"}
         api.post(f"{about}/price", json={"query": query})

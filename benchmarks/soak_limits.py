@@ -33,7 +33,6 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.mechanisms import secure
 from privod.query.catalog import QUERIES
 from privod.query.query import Query, canonical_json
-from privod.questions.density_sketch.query import DensitySketch
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.outlier_count.query import OutlierCount
 from privod.questions.outlier_radius.query import OutlierRadius
@@ -60,9 +59,6 @@ HARD: tuple[Query[Any], ...] = (
     ),
     OutlierRadius(
         columns=DOMAIN.numeric_names[:3], share="0.01", max_crowd=5, epsilon=1, n_radii=3
-    ),
-    DensitySketch(
-        columns=DOMAIN.numeric_names[:2], epsilon=1, n_tables=100, hashes_per_table=64, bins=64
     ),
     GridKnn(columns=DOMAIN.numeric_names, epsilon=9, cells_per_axis=30, drop_below=1),
 )

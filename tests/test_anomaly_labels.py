@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.curator import Curator, who_is_protected
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter, NeedsConfirmation, NoPromise, NotFound
@@ -32,7 +32,7 @@ from privod.outliers.crowds.anomalies import (
 from privod.pictures import draw_for_owner
 from privod.privacy import AddRemove, BetweenTails, InCrowd, Loss, adjacency_from_json
 from privod.query.labels import answer_by_edits
-from privod.questions.anomaly_labels.audit import games
+from privod.questions.anomaly_labels.audit import worst_cases
 from privod.questions.anomaly_labels.picture import privacy_of_records
 from privod.questions.anomaly_labels.query import AnomalyLabels
 from privod.questions.histogram.query import Histogram
@@ -350,7 +350,7 @@ class ClaimsToProtectEverybody(AnomalyLabels):
 
 @pytest.mark.parametrize("bug", [ChargesOneForTheBatch, ForgetsTheEdits, ClaimsToProtectEverybody])
 def test_the_audit_catches_planted_bugs(bug: type[AnomalyLabels]) -> None:
-    assert not all(replay_game(game).holds for game in games(bug))
+    assert not all(replay_case(game).holds for game in worst_cases(bug))
 
 
 def test_records_are_read_as_finely_as_tables() -> None:

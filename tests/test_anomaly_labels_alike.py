@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.curator import Curator, who_is_protected
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, NeedsConfirmation, NoPromise
@@ -28,7 +28,7 @@ from privod.privacy import (
     Loss,
     adjacency_from_json,
 )
-from privod.questions.anomaly_labels.audit import games, table_of
+from privod.questions.anomaly_labels.audit import table_of, worst_cases
 from privod.questions.anomaly_labels.query import AnomalyLabels
 from tests.alike import alike_of, altered, anomalies
 
@@ -316,13 +316,13 @@ class TwoEditsMore(AnomalyLabels):
 
 
 def test_planted_bugs_are_caught_by_the_games() -> None:
-    assert not all(replay_game(game).holds for game in games(EachPaysAll))
-    assert not replay_game(games(ClaimsToProtectEverybody)[-1]).holds
-    assert not all(replay_game(game).holds for game in games(TwoEditsMore))
+    assert not all(replay_case(game).holds for game in worst_cases(EachPaysAll))
+    assert not replay_case(worst_cases(ClaimsToProtectEverybody)[-1]).holds
+    assert not all(replay_case(game).holds for game in worst_cases(TwoEditsMore))
 
 
 def test_the_pairs_of_the_games_are_protected_records() -> None:
-    for game in games():
+    for game in worst_cases():
         adjacency = game.query.guarantee().adjacency
         assert len(game.right) == len(game.left) + 1
         if isinstance(adjacency, CrowdAdjacency):

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness, secure, seeded
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.query.query import Release
-from privod.questions.private_bounds.audit import games
+from privod.questions.private_bounds.audit import worst_cases
 from privod.questions.private_bounds.query import PrivateBounds
 
 WIDE = Domain((Numeric("x", -(2.0**64), 2.0**64),))
@@ -150,7 +150,7 @@ class _ExactMaximum(PrivateBounds):
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_audit_catches_a_look_at_the_rows_and_not_the_honest_one(place: int) -> None:
-    caught = replay_game(games(_ExactMaximum)[place])
+    caught = replay_case(worst_cases(_ExactMaximum)[place])
     assert not caught.holds, caught.sentence()
-    honest = replay_game(games()[place])
+    honest = replay_case(worst_cases()[place])
     assert honest.holds, honest.sentence()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, secure, seeded
@@ -22,7 +22,7 @@ from privod.query.catalog import query_from_json, release_from_json
 from privod.query.query import Query
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
-from privod.questions.histogram.audit import games as histogram_games
+from privod.questions.histogram.audit import worst_cases as histogram_cases
 from privod.questions.histogram.query import Histogram
 
 NAMES = tuple(f"c{place}" for place in range(30))
@@ -147,7 +147,7 @@ class ThirdOfTheSigma(Histogram):
 
 
 def test_honest_questions_pass_the_audit_and_planted_bugs_are_caught() -> None:
-    for game in histogram_games()[2:]:
-        assert replay_game(game).holds
-    for game in histogram_games(ThirdOfTheSigma)[2:]:
-        assert not replay_game(game).holds
+    for game in histogram_cases()[2:]:
+        assert replay_case(game).holds
+    for game in histogram_cases(ThirdOfTheSigma)[2:]:
+        assert not replay_case(game).holds

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.query.crowd_bounds import count_outliers
-from privod.questions.graded_count.audit import games
+from privod.questions.graded_count.audit import worst_cases
 from privod.questions.graded_count.query import GradedCount, graded_credits, graded_sensitivity
 
 PLANE = Domain((Numeric("x", -10, 10), Numeric("y", -10, 10)))
@@ -168,9 +168,9 @@ class ThirdOfTheNoise(GradedCount):
 
 
 def test_the_honest_count_passes_the_audit_and_planted_bugs_are_caught() -> None:
-    for game in games():
-        verdict = replay_game(game)
+    for game in worst_cases():
+        verdict = replay_case(game)
         assert verdict.holds
         assert verdict.share > 0.2
     for bug in (CountsItselfAlone, ThirdOfTheNoise):
-        assert not all(replay_game(game).holds for game in games(bug))
+        assert not all(replay_case(game).holds for game in worst_cases(bug))

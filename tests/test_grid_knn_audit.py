@@ -9,12 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.data import Table
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.privacy import Guarantee, Loss
 from privod.query.query import Release
-from privod.questions.grid_knn.audit import games
+from privod.questions.grid_knn.audit import worst_cases
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
 
@@ -83,12 +83,12 @@ class _TotalForFree(GridKnn):
     ],
 )
 def test_the_audit_catches_planted_bugs(bug: type[GridKnn], place: int) -> None:
-    verdict = replay_game(games(bug)[place])
+    verdict = replay_case(worst_cases(bug)[place])
     assert not verdict.holds, verdict.sentence()
 
 
 @pytest.mark.parametrize("place", range(3))
 def test_the_audit_does_not_catch_the_honest_grid(place: int) -> None:
-    verdict = replay_game(games()[place])
+    verdict = replay_case(worst_cases()[place])
     assert verdict.holds, verdict.sentence()
     assert verdict.share > 0.3  # and it does look where it hurts

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,106 +21,105 @@ from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
 from privod.query.moments import product_sums
 from privod.query.parameters import parameters_of
-from privod.questions.mean_covariance.frame import Frame, half_ranges, radius_from
-from privod.questions.mean_covariance.query import MeanCovariance
-from privod.questions.mean_covariance.release import NoisyMoments
+from privod.questions.detector_profile.layout import LARGEST_END, LEAST_SCALE, Layout
+from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.detector_profile.release import NoisyProfile
 from tests.running_server import Running, running
 
 DOMAIN = Domain((Numeric("age", 0, 100), Numeric("weight", 0, 200)))
 PERSON = (37.0, 81.0)
-MEANS = ((37 - 50) / 50, (81 - 100) / 100)
 ROWS = {"age": [20.0, PERSON[0], 60.0], "weight": [50.0, PERSON[1], 90.0]}
-LEAST = float(Frame.around(DOMAIN.numeric(), np.zeros(2, dtype=np.int64), 3).distance_ends[0])
-WIDEST = 2 * 2**0.5
-TOO_SMALL = (5e-324, 1e-310, 2.2e-305, 1e-150, float(np.nextafter(LEAST, 0)))
-OUTSIDE = (*TOO_SMALL, 0.0, -1.0, float(np.nextafter(WIDEST, 4)), float("inf"), float("nan"))
+TOO_SMALL = (5e-324, 1e-310, 2.2e-305, float(np.nextafter(LEAST_SCALE, 0)))
+OUTSIDE = (*TOO_SMALL, 0.0, -1.0, float(np.nextafter(LARGEST_END, np.inf)), np.inf, np.nan)
 
 
-def frame_of(radius: float) -> str:
-    """A frame centered on one person's record, as an analyst may type it."""
-    described = Frame(DOMAIN.numeric(), MEANS, 1.0).to_json()
-    return json.dumps({**described, "radius": radius})
+def layout_of(**changed: Any) -> str:
+    """Cells and scales centered on one person's record, as an analyst may type them."""
+    described = Layout(DOMAIN.columns, ((0, 100), (0, 200)), 4, PERSON, (1.0, 1.0)).to_json()
+    return json.dumps({**described, **changed})
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("frames"), data=False) as server:
+    with running(tmp_path_factory.mktemp("layouts"), data=False) as server:
         server.curator.register("stays", ROWS, DOMAIN)
         server.curator.open_budget("stays", AddRemove(), Loss(10))
         yield server
 
 
-def test_the_center_of_the_attack_is_the_record_itself() -> None:
-    assert Frame(DOMAIN.numeric(), MEANS, 1.0).centers.tolist() == list(PERSON)
-
-
-@pytest.mark.parametrize("radius", OUTSIDE)
-def test_a_radius_that_no_release_has_is_refused_with_the_accepted_range(radius: float) -> None:
+@pytest.mark.parametrize("scale", OUTSIDE)
+def test_a_scale_that_no_release_has_is_refused_with_the_accepted_range(scale: float) -> None:
     with pytest.raises(InvalidParameter) as refused:
-        MeanCovariance(columns=DOMAIN.names, epsilon="0.01", frame=frame_of(radius))
-    assert "frame" in str(refused.value)
-    assert repr(LEAST) in str(refused.value)
-    assert repr(WIDEST) in str(refused.value)
+        DetectorProfile(columns=DOMAIN.names, epsilon=1, layout=layout_of(scales=[1.0, scale]))
+    assert "layout" in str(refused.value)
+    assert repr(LEAST_SCALE) in str(refused.value)
+    assert repr(LARGEST_END) in str(refused.value)
 
 
-def test_the_attack_by_a_tiny_radius_is_refused_everywhere_and_charges_nothing(
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"score_unit": 5e-324},
+        {"score_unit": 1e300},
+        {"centers": [1e200, 0.0]},
+        {"ranges": [[0, 1e300], [0, 1]]},
+        {"ranges": [[0, 5e-324], [0, 1]]},
+    ],
+)
+def test_every_other_number_of_a_layout_has_its_ends(changed: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter, match="layout"):
+        DetectorProfile(columns=DOMAIN.names, epsilon=1, layout=layout_of(**changed))
+
+
+def test_the_attack_by_a_tiny_scale_is_refused_everywhere_and_charges_nothing(
     server: Running, tmp_path: Path
 ) -> None:
-    asked = {"columns": list(DOMAIN.names), "epsilon": "0.01", "frame": frame_of(1e-310)}
-    body = {"query": {"name": "mean-covariance", **asked}}
+    asked = {
+        "columns": list(DOMAIN.names),
+        "epsilon": "0.01",
+        "layout": layout_of(scales=[5e-324, 5e-324]),
+    }
+    body = {"query": {"name": "detector-profile", **asked}}
     with server.api(server.token("analyst")) as api:
         for verb in ("ask", "price"):
             answer = api.post(f"/datasets/stays/{verb}", json=body)
             assert answer.status_code == 422, answer.text
-            assert repr(LEAST) in answer.text
+            assert repr(LEAST_SCALE) in answer.text
     assert [str(budget.spent) for budget in server.curator.budget("stays")] == ["epsilon 0"]
 
     with Curator.open(tmp_path / "curator") as curator:
         curator.register("stays", ROWS, DOMAIN)
         curator.open_budget("stays", AddRemove(), Loss(10))
-    given = ("columns=age,weight", "epsilon=0.01", f"frame={asked['frame']}")
+    given = ("columns=age,weight", "epsilon=0.01", f"layout={asked['layout']}")
     told = CliRunner().invoke(
         app,
-        ["ask", "stays", "mean-covariance", *given],
+        ["ask", "stays", "detector-profile", *given],
         env={"PRIVOD_AT": str(tmp_path / "curator")},
     )
     assert isinstance(told.exception, InvalidParameter)
-    assert repr(LEAST) in str(told.exception)
+    assert repr(LEAST_SCALE) in str(told.exception)
     with Curator.open(tmp_path / "curator") as curator:
         assert [str(budget.spent) for budget in curator.budget("stays")] == ["epsilon 0"]
 
 
-def test_the_frames_of_releases_are_accepted_from_the_least_to_the_widest() -> None:
-    wide = Frame.around(DOMAIN.numeric(), np.zeros(2, dtype=np.int64), 3)
-    for place in range(len(wide.distance_ends)):
-        counts = np.zeros(len(wide.distance_ends), dtype=np.int64)
-        counts[place] = 100
-        found = radius_from(wide, counts, 100)
-        assert Frame.from_json(json.loads(found.text)) == found
-        for n_columns in (1, 3, 7, 1000):
-            columns = tuple(Numeric(f"x{number}", 0, 1) for number in range(n_columns))
-            many = Frame.around(columns, np.zeros(n_columns, dtype=np.int64), 3)
-            assert Frame.from_json(radius_from(many, counts, 100).to_json())
-
-
-def test_a_release_with_a_radius_that_none_has_is_not_read() -> None:
-    table = Table(DOMAIN, ROWS)
-    value = MeanCovariance(columns=DOMAIN.names, epsilon=1).answer(table, seeded(0)).value
-    data = value.to_json()
-    for radius in OUTSIDE:
+def test_a_release_with_a_scale_that_none_has_is_not_read() -> None:
+    asked = DetectorProfile(columns=DOMAIN.names, epsilon=1, layout=layout_of())
+    data = asked.answer(Table(DOMAIN, ROWS), seeded(0)).value.to_json()
+    assert NoisyProfile.from_json(data)
+    for scale in OUTSIDE:
+        layout = {**data["layout"], "scales": [1.0, scale]}
         with pytest.raises(InvalidData):
-            NoisyMoments.from_json({**data, "frame": {**data["frame"], "radius": radius}})
+            NoisyProfile.from_json({**data, "layout": layout})
 
 
-@pytest.mark.parametrize("radius", TOO_SMALL)
-def test_a_point_that_is_no_number_counts_as_zero_and_leaves_others_alone(radius: float) -> None:
-    _, halves = half_ranges(DOMAIN.numeric())
-    person = np.array([PERSON])
+@pytest.mark.parametrize("scale", TOO_SMALL)
+def test_a_point_that_is_no_number_counts_as_zero_and_leaves_others_alone(scale: float) -> None:
+    """What is refused above would tell nothing all the same."""
+    person, scales = np.array([PERSON]), np.full(2, scale)
     others = np.array([[20.0, 50.0], [60.0, 90.0]])
-    center = Frame(DOMAIN.numeric(), MEANS, 1.0).centers
-    assert product_sums(person, center, halves, radius).tolist() == [0, 0, 0]
-    with_them = product_sums(np.concatenate([others, person]), center, halves, radius)
-    assert with_them.tolist() == product_sums(others, center, halves, radius).tolist()
+    assert product_sums(person, person[0], scales, 1.0).tolist() == [0, 0, 0]
+    with_them = product_sums(np.concatenate([others, person]), person[0], scales, 1.0)
+    assert with_them.tolist() == product_sums(others, person[0], scales, 1.0).tolist()
     assert with_them.any()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.curator import Curator, backup, restore
 from privod.curator.rows import KeptRows
 from privod.data import Domain, Numeric, Table
@@ -26,7 +26,7 @@ from privod.mechanisms import DiscreteLaplace, secure, seeded
 from privod.mechanisms.randomness import shared
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.questions.grid_knn.query import GridKnn
-from privod.questions.interactive_grid.audit import games
+from privod.questions.interactive_grid.audit import worst_cases
 from privod.questions.interactive_grid.query import GridScores, InteractiveGrid
 
 DOMAIN = Domain((Numeric("x", 0, 10), Numeric("y", 0, 10)))
@@ -281,7 +281,7 @@ class ThirdOfTheNoise(InteractiveGrid):
 
 def test_too_little_noise_is_caught_by_the_game() -> None:
     """That the honest grid is not caught by it is in every question's contract."""
-    assert not replay_game(games(ThirdOfTheNoise)[0]).holds
+    assert not replay_case(worst_cases(ThirdOfTheNoise)[0]).holds
 
 
 MANY = tuple((place / 200, 5.0) for place in range(2000))

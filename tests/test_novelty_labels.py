@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, NotFound
 from privod.mechanisms import seeded
 from privod.outliers.crowds.anomalies import edits_by_search
 from privod.privacy import AddRemove, Loss
-from privod.questions.novelty_labels.audit import games
+from privod.questions.novelty_labels.audit import worst_cases
 from privod.questions.novelty_labels.query import NoveltyLabels
 from tests.alike import alike_of, altered, crowd_of, novelties
 
@@ -167,8 +167,8 @@ class OneEditMore(NoveltyLabels):
 
 
 def test_planted_bugs_are_caught_by_the_games() -> None:
-    assert not replay_game(games(EachPaysAll)[0]).holds
-    assert not replay_game(games(OneEditMore)[1]).holds
+    assert not replay_case(worst_cases(EachPaysAll)[0]).holds
+    assert not replay_case(worst_cases(OneEditMore)[1]).holds
 
 
 def changed(**parameters: Any) -> Callable[[], NoveltyLabels]:

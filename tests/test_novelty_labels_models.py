@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import seeded
 from privod.outliers.crowds.anomalies import edits_by_search
 from privod.questions.novelty_labels import models
-from privod.questions.novelty_labels.audit import games
+from privod.questions.novelty_labels.audit import worst_cases
 from privod.questions.novelty_labels.models import model_of, plug_in_model
 from privod.questions.novelty_labels.query import NoveltyLabels
 
@@ -157,14 +157,14 @@ def test_planted_bugs_are_caught_by_the_games() -> None:
     def four_at_a_time(points: Any, record: Any) -> int:
         return 3 - 4 * len(points)
 
-    assert not replay_game(games(EachPaysAll)[2]).holds
+    assert not replay_case(worst_cases(EachPaysAll)[2]).holds
     plug_in_model("four-at-a-time-test", four_at_a_time)
-    game = games()[3]
+    game = worst_cases()[3]
     assert isinstance(game.query, NoveltyLabels)
     broken = replace(game.query, model="four-at-a-time-test", records=((9.0,),))
     nobody = Table(game.left.domain, {"group": [], "x": []})
     one_more = replace(game, query=broken, left=nobody, right=game.left)
-    assert not replay_game(one_more).holds
+    assert not replay_case(one_more).holds
 
 
 plug_in_model("four-test", lambda points, record, *, n=4, far=1.0: n - len(points))

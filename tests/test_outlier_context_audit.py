@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.mechanisms import ExponentialMechanism
 from privod.privacy import Guarantee
-from privod.questions.outlier_context.audit import games
+from privod.questions.outlier_context.audit import worst_cases
 from privod.questions.outlier_context.choosing import GroupChoice
 from privod.questions.outlier_context.query import OutlierContext
 from tests.test_outlier_context import ASK, Small, adjacent_pairs, largest_ratio
@@ -49,9 +49,9 @@ class ThirdPaid(OutlierContext):
 
 
 def test_a_choice_that_pays_a_third_is_caught_by_the_game_and_exactly() -> None:
-    direct = games(ThirdPaid)[0]
-    assert not replay_game(direct).holds
-    assert replay_game(games()[0]).holds
+    direct = worst_cases(ThirdPaid)[0]
+    assert not replay_case(direct).holds
+    assert replay_case(worst_cases()[0]).holds
     assert isinstance(direct.query, OutlierContext)
     query = replace(direct.query, sampler="direct")
     left, right = (Small.of(query, table).law(query) for table in (direct.left, direct.right))
@@ -59,7 +59,7 @@ def test_a_choice_that_pays_a_third_is_caught_by_the_game_and_exactly() -> None:
 
 
 def test_the_audits_tables_have_the_same_matching_contexts() -> None:
-    for game in games()[:3]:
+    for game in worst_cases()[:3]:
         assert isinstance(game.query, OutlierContext)
         left, right = (Small.of(game.query, table) for table in (game.left, game.right))
         assert left.matching == right.matching

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, NoPromise
@@ -26,7 +26,7 @@ from privod.outliers.contexts.contexts import Choices, ContextSpace, population
 from privod.outliers.contexts.matching import look_from
 from privod.pictures import svg
 from privod.privacy import AddRemove, AdmittedContexts, Guarantee, Loss, SameContexts
-from privod.questions.outlier_context.audit import games
+from privod.questions.outlier_context.audit import worst_cases
 from privod.questions.outlier_context.choosing import GroupChoice
 from privod.questions.outlier_context.picture import draw, draw_for_owner
 from privod.questions.outlier_context.query import OutlierContext
@@ -264,12 +264,12 @@ class SizesTooFine(OutlierContext):
 
 def test_planted_bugs_are_caught_by_the_games() -> None:
     """That the honest question is not caught by them is in every question's contract."""
-    assert not replay_game(games(TooSharp)[3]).holds
-    assert not replay_game(games(SizesTooFine)[4]).holds
+    assert not replay_case(worst_cases(TooSharp)[3]).holds
+    assert not replay_case(worst_cases(SizesTooFine)[4]).holds
 
 
 def test_the_audits_tables_have_the_same_matching_contexts() -> None:
-    for game in games()[3:]:
+    for game in worst_cases()[3:]:
         assert isinstance(game.query, OutlierContext)
         left, right = (worths(game.query, table) for table in (game.left, game.right))
         assert left.keys() == right.keys()

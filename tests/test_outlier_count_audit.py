@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.data import Table
 from privod.mechanisms import DiscreteLaplace
 from privod.outliers.crowds.distance import crowds
 from privod.privacy import Guarantee, Loss
 from privod.query.crowd_bounds import GroupedCover, local_bound
-from privod.questions.outlier_count.audit import games
+from privod.questions.outlier_count.audit import worst_cases
 from privod.questions.outlier_count.query import NOISES, CountedOutliers, OutlierCount
 
 
@@ -62,26 +62,26 @@ class QuarterOfTheNoise(OutlierCount):
 
 @pytest.mark.parametrize("bug", [HalfTheNoise, ForgetsTheOtherRecords])
 def test_the_audit_catches_bugs_planted_in_the_global_noise(bug: type[OutlierCount]) -> None:
-    some = [game for game in games(bug) if game.query.noise == "global"]  # type: ignore[attr-defined]
+    some = [game for game in worst_cases(bug) if game.query.noise == "global"]  # type: ignore[attr-defined]
     some = [game for game in some if len(game.left.domain.columns) == 1]
     assert len(some) == 2
-    assert not any(replay_game(game).holds for game in some)
+    assert not any(replay_case(game).holds for game in some)
 
 
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("noise", ["heavy", "laplace", "gaussian"])
 def test_the_audit_catches_a_quarter_of_every_smooth_noise(noise: str, place: int) -> None:
-    some = [game for game in games(QuarterOfTheNoise) if game.query.noise == noise]  # type: ignore[attr-defined]
+    some = [game for game in worst_cases(QuarterOfTheNoise) if game.query.noise == noise]  # type: ignore[attr-defined]
     assert len(some) == 3
-    verdict = replay_game(some[place])
-    assert verdict.claimed.loss == games()[NOISES.index(noise) - 1].query.guarantee().loss
+    verdict = replay_case(some[place])
+    assert verdict.claimed.loss == worst_cases()[NOISES.index(noise) - 1].query.guarantee().loss
     assert not verdict.holds
 
 
 @pytest.mark.parametrize("noise", ["heavy", "laplace", "gaussian"])
 def test_the_audit_catches_smooth_noise_that_follows_the_local_sensitivity(noise: str) -> None:
-    some = [game for game in games(ScalesToTheLocalSensitivity) if game.query.noise == noise]  # type: ignore[attr-defined]
-    assert not replay_game(some[2]).holds
+    some = [game for game in worst_cases(ScalesToTheLocalSensitivity) if game.query.noise == noise]  # type: ignore[attr-defined]
+    assert not replay_case(some[2]).holds
 
 
 class BuysTheRungForOneRung(OutlierCount):
@@ -102,13 +102,15 @@ class ForgetsTheCategories(OutlierCount):
 
 
 def test_the_audit_catches_a_rung_bought_too_cheaply() -> None:
-    some = [game for game in games(BuysTheRungForOneRung) if game.query.noise == "laplace"]  # type: ignore[attr-defined]
-    verdict = replay_game(some[-1])
+    some = [game for game in worst_cases(BuysTheRungForOneRung) if game.query.noise == "laplace"]  # type: ignore[attr-defined]
+    verdict = replay_case(some[-1])
     assert not verdict.holds
     assert "times what is claimed" in verdict.trouble
 
 
 def test_the_audit_catches_noise_that_forgets_the_categories() -> None:
-    mixed = [game for game in games(ForgetsTheCategories) if len(game.left.domain.columns) == 2]
+    mixed = [
+        game for game in worst_cases(ForgetsTheCategories) if len(game.left.domain.columns) == 2
+    ]
     assert len(mixed) == 1
-    assert not replay_game(mixed[0]).holds
+    assert not replay_case(mixed[0]).holds

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.data import Domain, Numeric, Table
 from privod.data.examples import HOSPITAL, hospital
 from privod.errors import InvalidParameter
@@ -21,7 +21,7 @@ from privod.outliers.crowds.distance import CrowdIndex
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.query.crowd_bounds import GroupedCover, count_outliers
 from privod.query.distances import Distances
-from privod.questions.outlier_radius.audit import games
+from privod.questions.outlier_radius.audit import worst_cases
 from privod.questions.outlier_radius.query import OutlierRadius, edits_to_share
 
 LINE = Domain((Numeric("x", -100, 100),))
@@ -145,7 +145,7 @@ class QuarterOfTheScale(OutlierRadius):
 
 
 def test_in_the_hardest_pair_both_radii_move_by_one_and_apart() -> None:
-    added = games()[0]
+    added = worst_cases()[0]
     assert isinstance(added.query, OutlierRadius)
     left, right = (
         edits_of(added.query, LINE, table.numbers()) for table in (added.left, added.right)
@@ -154,6 +154,6 @@ def test_in_the_hardest_pair_both_radii_move_by_one_and_apart() -> None:
 
 
 def test_the_honest_choice_passes_the_audit_and_planted_bugs_are_caught() -> None:
-    assert all(replay_game(game).holds for game in games())
+    assert all(replay_case(game).holds for game in worst_cases())
     for bug in (MeasuresTheGapItself, QuarterOfTheScale):
-        assert not replay_game(games(bug)[0]).holds
+        assert not replay_case(worst_cases(bug)[0]).holds

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter, NoPromise
@@ -24,7 +24,7 @@ from privod.outliers.crowds.anomalies import protected_crowd
 from privod.pictures import draw
 from privod.privacy import AddRemove, InCrowd, Loss
 from privod.query.query import Release
-from privod.questions.rare_counts.audit import games
+from privod.questions.rare_counts.audit import worst_cases
 from privod.questions.rare_counts.query import RareCounts, ValueCounts
 
 LETTERS, GRADES = ("a", "b", "c"), (1, 2)
@@ -223,5 +223,5 @@ class TellsEmptyCellsExactly(RareCounts):
 
 @pytest.mark.parametrize("kind", [LooksAheadTooLittle, TellsEmptyCellsExactly])
 def test_the_audit_catches_planted_bugs(kind: type[RareCounts]) -> None:
-    assert not all(replay_game(game).holds for game in games(kind))
-    assert all(replay_game(game).holds for game in games())
+    assert not all(replay_case(game).holds for game in worst_cases(kind))
+    assert all(replay_case(game).holds for game in worst_cases())

@@ -97,21 +97,21 @@ def draw(release):
     return figure
 '''
 
-GAMES = '''
+CASES = '''
 """One record against none."""
 
 import numpy as np
 
 from counting_rows.query import RowCount
-from privod.audit.game import Game, Reading
+from privod.audit import WorstCase
 from privod.data import Domain, Numeric, Table
 
 DOMAIN = Domain((Numeric("x", 0, 1),))
 
 
-def games():
+def worst_cases():
     one, none = (Table(DOMAIN, {"x": np.full(size, 0.5)}) for size in (1, 0))
-    return (Game(RowCount(epsilon="0.8"), one, none, (Reading("the count", float),)),)
+    return (WorstCase(RowCount(epsilon="0.8"), one, none),)
 '''
 
 DESCRIPTION = '''
@@ -123,7 +123,7 @@ QUESTION = Question(
     name="row-count",
     query="counting_rows.query:RowCount",
     picture="counting_rows.picture:draw",
-    games="counting_rows.games:games",
+    worst_cases="counting_rows.cases:worst_cases",
 )
 '''
 
@@ -152,7 +152,7 @@ def shell(*arguments):
 
 assert "row-count" in [one["name"] for one in shell("questions")]
 assert shell("questions", "row-count")["parameters"][0]["name"] == "epsilon"
-assert all(one["holds"] for one in shell("audit", "row-count", "--runs", "2000"))
+assert all(one["holds"] for one in shell("audit", "row-count", "--pairs", "200"))
 
 place = Path(sys.argv[1])
 with running(place) as server:
@@ -194,7 +194,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name, text in (
         ("query", QUERY),
         ("picture", PICTURE),
-        ("games", GAMES),
+        ("cases", CASES),
         ("description", DESCRIPTION),
     ):
         (package / f"{name}.py").write_text(text.lstrip())

@@ -59,6 +59,23 @@ def test_it_is_scored_by_the_command_line(value: Any, tmp_path: Path) -> None:
         assert rule in str(refused.exception)
 
 
+def test_a_release_without_a_threshold_orders_records_and_flags_none(tmp_path: Path) -> None:
+    query = query_from_json({**ASKED, "orders": True})
+    release = query.answer(Table(DOMAIN, {"age": AGES}), secure())
+    release.value.save(tmp_path / "odd.privod")
+    (tmp_path / "new.csv").write_text("age\n41\n99\n")
+    asked = ["score", str(tmp_path / "new.csv"), "--release", str(tmp_path / "odd.privod")]
+    files = ["--out", str(tmp_path / "s.csv"), "--picture", str(tmp_path / "s.svg")]
+    scored = json.loads(CliRunner().invoke(app, [*asked, *files, "--json"]).stdout)
+    assert scored["stands_out"] is None
+    assert scored["limit"] is None
+    assert scored["scores"][1] == max(scored["scores"])
+    assert (tmp_path / "s.csv").read_text().startswith("row,score\n")
+    assert (tmp_path / "s.svg").stat().st_size > 0
+    told = CliRunner().invoke(app, asked).stdout.replace("\n", " ")
+    assert "2 records in order. This release knows no score" in told
+
+
 def test_it_is_saved_loaded_and_merged(value: Any, tmp_path: Path) -> None:
     value.save(tmp_path / "odd.privod")
     assert read_saved(tmp_path / "odd.privod") == value
@@ -79,8 +96,9 @@ def test_it_is_saved_loaded_and_merged(value: Any, tmp_path: Path) -> None:
         value.merge(far)
 
 
-def test_it_is_scored_in_the_console(tmp_path: Path) -> None:
-    query = query_from_json(ASKED)
+@pytest.mark.parametrize("orders", [False, True])
+def test_it_is_scored_in_the_console(tmp_path: Path, orders: bool) -> None:
+    query = query_from_json({**ASKED, "orders": orders})
     with running(tmp_path, data=False) as server:
         server.curator.register("people", {"age": AGES}, DOMAIN)
         server.curator.open_budget("people", AddRemove(), Loss(1000))
@@ -89,7 +107,8 @@ def test_it_is_scored_in_the_console(tmp_path: Path) -> None:
             page = analyst.post(answer_path("people", query), records="age\n41\n99\n")
     found = re.findall(r'<td class="number">(\d+)</td><td class="number">', page.text)
     assert found == ["2", "1"], "the far record comes first"
-    assert ">stands out</td>" in page.text
+    assert (">stands out</td>" in page.text) == (not orders)
+    assert ("This answer orders records" in page.text) == orders
 
 
 def test_an_estimator_and_a_pipeline_take_it(value: Any, tmp_path: Path) -> None:

@@ -58,9 +58,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for question, name in (
         ("grid-knn", "grid.privod"),
         ("grid-knn", "grid.json"),
-        ("mean-covariance", "c.json"),
-        ("mean-covariance", "c.privod"),
-        ("density-sketch", "s.privod"),
+        ("detector-profile", "c.json"),
+        ("detector-profile", "c.privod"),
     ):
         settings = ["columns=age,dose", "epsilon=2"]
         run("ask", "patients", question, *settings, "--out", str(folder / name), *at)
@@ -98,18 +97,6 @@ def test_new_records_are_scored_from_the_file_alone(place: Path, grid: str) -> N
         rows = list(csv.DictReader(file))
     assert [row["stands_out"] for row in rows] == ["0", "1", "0"]
     assert [row["row"] for row in rows] == ["1", "2", "3"]
-
-
-def test_a_sketch_orders_records_and_flags_none(place: Path) -> None:
-    asked = ["score", str(place / "new.csv"), "--release", str(place / "s.privod")]
-    scored = run(*asked, "--out", str(place / "s.csv"), "--picture", str(place / "s.svg"))
-    assert scored["stands_out"] is None
-    assert scored["limit"] is None
-    assert scored["scores"][1] == max(scored["scores"])
-    assert (place / "s.csv").read_text().startswith("row,score\n")
-    assert (place / "s.svg").stat().st_size > 0
-    told = RUNNER.invoke(app, asked).stdout.replace("\n", " ")
-    assert "3 records in order. This release knows no score" in told
 
 
 def test_people_read_a_sentence_and_a_table(place: Path) -> None:

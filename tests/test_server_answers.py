@@ -21,7 +21,6 @@ from privod.privacy import AddRemove, Loss, decimal_text
 from privod.query.axes import Axis
 from privod.query.catalog import query_from_json
 from privod.query.preview import epsilon_within
-from privod.questions.density_sketch.query import DensitySketch
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram, NoisyCounts
@@ -37,7 +36,6 @@ DOMAIN = Domain((Numeric("age", 0, 120), Numeric("weight", 0, 300)))
 N_ANSWERS = 2 * ON_A_PAGE + 3
 PROFILE = DetectorProfile(columns=("age", "weight"), epsilon=1, delta=0)
 GRID = GridKnn(columns=("age", "weight"), epsilon=1)
-SKETCH = DensitySketch(columns=("age", "weight"), epsilon=5)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         for place in range(N_ANSWERS):
             query = Histogram(columns=("age",), bins=2 + place, epsilon="0.01")
             server.curator.ask(query, "patients")
-        for asked in (PROFILE, GRID, SKETCH):
+        for asked in (PROFILE, GRID):
             server.curator.ask(asked, "patients")
         yield server
 
@@ -106,7 +104,7 @@ def test_an_auditor_sees_the_history_without_the_answers(server: Running) -> Non
         assert sent.status_code == 403
 
 
-@pytest.mark.parametrize("query", [PROFILE, GRID, SKETCH], ids=lambda query: query.name)
+@pytest.mark.parametrize("query", [PROFILE, GRID], ids=lambda query: query.name)
 def test_records_are_scored_on_the_answers_page_for_free(
     server: Running, analyst: Browser, query: Any
 ) -> None:
@@ -123,9 +121,8 @@ def test_records_are_scored_on_the_answers_page_for_free(
         scores = expected.scores(order)
         assert rows[0][1] == f"{scores[1]:.4g}"
         assert "Because of" in page.text
-    verdict = ">stands out</td>" in page.text
-    assert verdict == (query is not SKETCH)
-    assert ("This answer orders records" in page.text) == (query is SKETCH)
+    assert ">stands out</td>" in page.text
+    assert "This answer orders records" not in page.text
     assert server.curator.budget("patients")[0].spent == before
 
 

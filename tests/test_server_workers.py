@@ -465,18 +465,10 @@ def test_a_picture_that_takes_too_long_is_given_up_and_the_answer_is_there(
 
 
 def test_an_answer_of_millions_of_numbers_is_refused_before_the_charge(tmp_path: Path) -> None:
-    sketch = {
-        "name": "density-sketch",
-        "columns": ["age"],
-        "epsilon": "0.01",
-        "key": 1,
-        "n_tables": 8,
-        "bins": 2**20,
-        "bandwidths": [0.1, 0.2],
-    }
+    large = {"name": "histogram", "columns": ["age"], "epsilon": "0.01", "bins": 2**24}
     with running(tmp_path) as server, server.api(server.token("analyst")) as analyst:
         for verb in ("price", "ask"):
-            refused = analyst.post(f"/datasets/patients/{verb}", json={"query": sketch})
+            refused = analyst.post(f"/datasets/patients/{verb}", json={"query": large})
             assert refused.status_code == 422, refused.text
             assert "numbers" in refused.json()["error"]["message"]
         assert server.curator.budget("patients")[0].spent.epsilon == 0

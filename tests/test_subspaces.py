@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privod.audit import replay_game
+from privod.audit import replay_case
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import okada_synthetic_2
 from privod.errors import InvalidParameter
@@ -20,7 +20,7 @@ from privod.pictures import draw, draw_for_owner
 from privod.privacy import AddRemove, Loss, Replace
 from privod.progress import listening
 from privod.query.crowd_bounds import count_outliers, count_sensitivity
-from privod.questions.outlier_subspaces.audit import games
+from privod.questions.outlier_subspaces.audit import worst_cases
 from privod.questions.outlier_subspaces.query import FoundSubspaces, OutlierSubspaces
 from tests.reference.mechanisms import exponential_law, permute_and_flip_law
 
@@ -349,7 +349,7 @@ class DrawsLikeThePaper(OutlierSubspaces):
 def test_the_audit_catches_the_papers_scale() -> None:
     caught = {
         game.query.adjacency  # type: ignore[attr-defined]
-        for game in games(DrawsLikeThePaper)[::2]  # without counts
-        if not replay_game(game).holds
+        for game in worst_cases(DrawsLikeThePaper)[::2]  # without counts
+        if not replay_case(game).holds
     }
     assert caught == {AddRemove(), Replace()}

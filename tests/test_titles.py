@@ -96,7 +96,7 @@ def texts(release: Any, titles: dict[str, str] | None = None) -> list[str]:
     return [html.unescape(text) for text in found]
 
 
-DRAWN_BY_COLUMN: tuple[str, ...] = ("grid-knn", "histogram", "mean-covariance")
+DRAWN_BY_COLUMN: tuple[str, ...] = ("grid-knn", "histogram")
 DRAWN_BY_COLUMN += ("outlier-context", "outlier-subspaces", "private-bounds")
 DRAWN_BY_COLUMN += ("detector-profile", "rare-counts")
 

@@ -43,13 +43,11 @@ from privod.query.likeness import Likeness
 from privod.query.near import Alike, Distance
 from privod.query.query import Query
 from privod.questions.anomaly_labels.query import AnomalyLabels
-from privod.questions.density_sketch.query import DensitySketch
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.graded_count.query import GradedCount, graded_credits
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
 from privod.questions.interactive_grid.query import InteractiveGrid
-from privod.questions.mean_covariance.query import MeanCovariance
 from privod.questions.novelty_labels.models import CrowdModel
 from privod.questions.novelty_labels.query import NoveltyLabels
 from privod.questions.outlier_context.query import OutlierContext
@@ -374,18 +372,6 @@ def detector_profile(table: Table, epsilon: str, source: Randomness) -> float:
     return ranked(query.answer(table, source).value.scores(payments().asked))
 
 
-def density_sketch(table: Table, epsilon: str, source: Randomness) -> float:
-    query = DensitySketch(columns=table.domain.names, epsilon=epsilon)
-    value = query.answer(table, source).value
-    return ranked(value.scores(payments().asked))
-
-
-def mean_covariance(table: Table, epsilon: str, source: Randomness) -> float:
-    query = MeanCovariance(columns=table.domain.names, epsilon=epsilon)
-    value = query.answer(table, source).value
-    return ranked(value.scores(payments().asked))
-
-
 def interactive_grid(table: Table, epsilon: str, source: Randomness) -> float:
     """200 payments and 200 frauds, over three columns of 20 intervals."""
     labels = payments().labels
@@ -432,8 +418,6 @@ MEASURES = (
     Measure("outlier-context", f"{LARGEST}, with ranges", groups, added="-ranges"),
     Measure("grid-knn", AUROC, grid, detects=True),
     Measure("interactive-grid", AUROC, interactive_grid, detects=True),
-    Measure("mean-covariance", AUROC, mean_covariance, detects=True),
-    Measure("density-sketch", AUROC, density_sketch, detects=True),
     Measure("detector-profile", AUROC, detector_profile, detects=True),
 )
 

@@ -38,10 +38,8 @@ from privod.data import Numeric
 from privod.mechanisms import seeded
 from privod.outliers.grid.grid import Grid, neighbor_scores
 from privod.progress import track
-from privod.questions.density_sketch.query import DensitySketch
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
-from privod.questions.mean_covariance.query import MeanCovariance
 
 Rows = list[Row]
 
@@ -206,18 +204,6 @@ def sparse(split: Split, cells: int, epsilon: str, seed: int) -> Floats:
     return grid.walk(split.test, N_NEIGHBORS).graded
 
 
-def moments(split: Split, _: int, epsilon: str, seed: int) -> Floats:
-    """The distance from a noisy mean, by a noisy covariance."""
-    asked = MeanCovariance(columns=split.reference.domain.names, epsilon=epsilon)
-    return asked.answer(split.reference, seeded(seed)).value.scores(split.test)
-
-
-def sketch(split: Split, _: int, epsilon: str, seed: int) -> Floats:
-    """How few records share the hashed cells of a record."""
-    asked = DensitySketch(columns=split.reference.domain.names, epsilon=epsilon)
-    return asked.answer(split.reference, seeded(seed)).value.scores(split.test)
-
-
 def detector(split: Split, _: int, epsilon: str, seed: int) -> Floats:
     """The detector to begin with."""
     asked = DetectorProfile(columns=split.reference.domain.names, epsilon=epsilon)
@@ -226,8 +212,6 @@ def detector(split: Split, _: int, epsilon: str, seed: int) -> Floats:
 
 OTHERS: dict[str, Callable[[Split, int, str, int], Floats]] = {
     "sparse graded grid (ours)": sparse,
-    "mean and covariance (ours)": moments,
-    "density sketch (ours)": sketch,
     "private detector (ours)": detector,
 }
 

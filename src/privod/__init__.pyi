@@ -142,12 +142,6 @@ from privod.query.labels import (
 from privod.questions.anomaly_labels.query import (
     AnomalyLabels as AnomalyLabels,
 )
-from privod.questions.density_sketch.query import (
-    DensitySketch as DensitySketch,
-)
-from privod.questions.density_sketch.release import (
-    NoisySketch as NoisySketch,
-)
 from privod.questions.detector_profile.query import (
     DetectorProfile as DetectorProfile,
 )
@@ -170,12 +164,6 @@ from privod.questions.histogram.query import (
 from privod.questions.interactive_grid.query import (
     GridScores as GridScores,
     InteractiveGrid as InteractiveGrid,
-)
-from privod.questions.mean_covariance.query import (
-    MeanCovariance as MeanCovariance,
-)
-from privod.questions.mean_covariance.release import (
-    NoisyMoments as NoisyMoments,
 )
 from privod.questions.novelty_labels.models import (
     EditModel as EditModel,

@@ -1,6 +1,6 @@
 """The registry of questions: ours, and those of other packages.
 
-A question is described once, by a `Question`: where its query, its picture and its audit games are,
+A question is described once, by a `Question`: where its query, its picture and its worst cases are,
 and which further names it makes public. The description holds references, "module:name", so that
 listing the questions loads none of them. Everything that treats all questions alike reads the
 registry: the catalog, the root of the package, command line, console, audit, demo, contract tests
@@ -40,8 +40,8 @@ class Question:
         Reference to the function that draws a release; "" only for joint questions.
     owner_picture : str
         Reference to the function that draws a release beside the rows, for their owner; "" if none.
-    games : str
-        Reference to the function that returns the audit's games; "" only for joint questions.
+    worst_cases : str
+        Reference to the function that returns the audit's worst cases; "" only for joint questions.
     adjacent : str
         Reference to the function that says whether two tables, which differ in one record, are
         adjacent under a question's own adjacency; "" where it has a usual one.
@@ -59,7 +59,7 @@ class Question:
     query: str
     picture: str
     owner_picture: str = ""
-    games: str = ""
+    worst_cases: str = ""
     adjacent: str = ""
     value: str = ""
     exports: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def described(folder: str, **more: Any) -> Question:
         "name": stem.replace("_", "-"),
         "query": f"{folder}.query:{kind}",
         "picture": f"{folder}.picture:draw",
-        "games": f"{folder}.audit:games",
+        "worst_cases": f"{folder}.audit:worst_cases",
         "guide": f"questions/{stem}.md",
         "proof": f"proofs/{stem}.md",
     }

@@ -32,11 +32,14 @@ DETECTOR = Question(
     name="odd-detector",
     query="odd_question:OddDetector",
     picture="odd_question:draw_center",
-    games="odd_question:games",
+    worst_cases="odd_question:worst_cases",
     value="odd_question:NoisyCenter",
 )
 QUESTION = Question(
-    name="odd", query="odd_question:Odd", picture="odd_question:draw", games="odd_question:games"
+    name="odd",
+    query="odd_question:Odd",
+    picture="odd_question:draw",
+    worst_cases="odd_question:worst_cases",
 )
 PATIENCE = 300.0
 STEPS = 16  # to a unit of the column
@@ -132,7 +135,7 @@ def draw_center(release: Release[NoisyCenter]) -> Any:
     return blank(release.sentence())[0]
 
 
-def games() -> tuple[Any, ...]:
+def worst_cases() -> tuple[Any, ...]:
     """None: it is asked in tests alone."""
     return ()
 
@@ -149,6 +152,7 @@ class NoisyCenter(Scorable):
     noise: MergedNoise
     guarantee: Guarantee
     seeded: bool
+    orders: bool = False
 
     @property
     def columns(self) -> tuple[Numeric, ...]:
@@ -162,12 +166,18 @@ class NoisyCenter(Scorable):
         """How far a record lies from the mean, in the column's unit."""
         return np.abs(np.asarray(records, dtype=np.float64)[:, 0] - self.center)
 
-    def threshold(self, share: float) -> float:
-        """As if records were spread evenly."""
+    def threshold(self, share: float) -> float | None:
+        """As if records were spread evenly; none where it only orders them."""
+        if self.orders:
+            return None
         return (1 - share) * (self.column.high - self.column.low) / 2
 
     def header(self) -> dict[str, Any]:
-        return {"column": self.column.to_json(), "noise": self.noise.to_json()}
+        return {
+            "column": self.column.to_json(),
+            "noise": self.noise.to_json(),
+            "orders": self.orders,
+        }
 
     def arrays(self) -> dict[str, Any]:
         return {"sums": self.sums}
@@ -177,7 +187,8 @@ class NoisyCenter(Scorable):
         (column,) = checked_columns([header["column"]])
         promise = Guarantee.from_json(header["guarantee"])
         sums, noise = array("sums", "<i8", (2,)), MergedNoise.from_json(header["noise"])
-        return cls(column, sums, noise, promise, checked_truth(header["seeded"]))
+        seeded, orders = (checked_truth(header[name]) for name in ("seeded", "orders"))
+        return cls(column, sums, noise, promise, seeded, orders)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +205,8 @@ class OddDetector(Query[NoisyCenter]):
         The column.
     epsilon : number
         The privacy loss.
+    orders : bool
+        Whether its release only orders records, and knows no threshold.
     """
 
     name: ClassVar[str] = "odd-detector"
@@ -201,6 +214,7 @@ class OddDetector(Query[NoisyCenter]):
 
     column: str
     epsilon: Any
+    orders: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
@@ -221,7 +235,7 @@ class OddDetector(Query[NoisyCenter]):
         noise = self.noise(math.ceil(max(abs(column.low), abs(column.high)) * STEPS))
         sums = noise.add_to(np.array([len(steps), steps.sum()]), randomness)
         drawn, promise = MergedNoise.of(noise), self.guarantee()
-        value = NoisyCenter(column, sums, drawn, promise, randomness.seeded)
+        value = NoisyCenter(column, sums, drawn, promise, randomness.seeded, self.orders)
         return self.release(value, randomness)
 
     def sentence(self, value: NoisyCenter) -> str:

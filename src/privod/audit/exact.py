@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from privod.audit.game import Game
-from privod.audit.pairs import table_pairs, variants
+from privod.audit.pairs import WorstCase, table_pairs, variants
 from privod.audit.replay import Replayed, replay_question
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import NoPromise
@@ -29,17 +28,17 @@ DOMAINS = (
     Domain((Numeric("x", -1, 1), Numeric("y", 0, 1e6, fill=3.0), Categorical("group", ("a", "b"))),
            person="who", max_rows_per_person=3),
 )  # fmt: skip
-"""What is replayed beside the games: rows alone, and persons with several."""
+"""What is replayed beside the worst cases: rows alone, and persons with several."""
 
-TIMES = 3  # a game is replayed each way
+TIMES = 3  # a worst case is replayed each way
 
 PLAIN = AddRemove | Replace | CrowdAdjacency
 
 
-def replay_game(game: Game, times: int = TIMES) -> Replayed:
-    """Replay the two tables of a game, each way, so many times."""
-    ways = [(game.left, game.right), (game.right, game.left)]
-    return replay_question(game.query, game.query.cost(), ways * times)
+def replay_case(case: WorstCase, times: int = TIMES) -> Replayed:
+    """Replay the two tables of a worst case, each way, so many times."""
+    ways = [(case.left, case.right), (case.right, case.left)]
+    return replay_question(case.query, case.query.cost(), ways * times)
 
 
 def replay_audit(
@@ -56,14 +55,14 @@ def replay_audit(
     pairs : int
         How many; at least one of each variant.
     domains : tuple of Domain, optional
-        Of which data: its examples there are asked. If not given, its games and usual data.
+        Of which data: its examples there are asked. If not given, its worst cases and usual data.
     """
     described = question(name)
     found = list(_claims(described, domains))
     each = -(-pairs // max(1, len(found)))
     whole: Replayed | None = None
-    for number, (query, domain, statement, game) in enumerate(found):
-        listed = islice(_pairs(described, query, domain, statement, game, number), each)
+    for number, (query, domain, statement, case) in enumerate(found):
+        listed = islice(_pairs(described, query, domain, statement, case, number), each)
         one = replay_question(query, statement.cost, listed)
         done = one.pairs + (0 if whole is None else whole.pairs)
         if not one.holds:
@@ -75,19 +74,19 @@ def replay_audit(
     return whole
 
 
-Claim = tuple[Query[Any], Domain, Statement, Game | None]
+Claim = tuple[Query[Any], Domain, Statement, WorstCase | None]
 
 
 def _claims(described: Question, domains: tuple[Domain, ...]) -> Iterator[Claim]:
-    """Every statement of the question of every game and example, and of their variants."""
-    games: tuple[Game, ...] = () if domains else load(described.games)()
+    """Every statement of the question of every case and example, and of their variants."""
+    cases: tuple[WorstCase, ...] = () if domains else load(described.worst_cases)()
     asked: type[Query[Any]] = load(described.query)
-    bases: list[tuple[Query[Any], Domain, Game | None]] = [
-        (game.query, game.left.domain, game) for game in games
+    bases: list[tuple[Query[Any], Domain, WorstCase | None]] = [
+        (case.query, case.left.domain, case) for case in cases
     ]
     for domain in domains or DOMAINS:
         bases += [(query, domain, None) for query in asked.examples(domain)]
-    for query, domain, game in bases:
+    for query, domain, case in bases:
         for variant in variants(query, domain):
             for statement in variant.statements(domain):
                 with suppress(NoPromise):  # towards persons with several rows
@@ -95,7 +94,7 @@ def _claims(described: Question, domains: tuple[Domain, ...]) -> Iterator[Claim]
                     if claimed is not None and (
                         isinstance(statement.adjacency, PLAIN) or described.adjacent
                     ):
-                        yield variant, domain, Statement(claimed, statement.adjacency), game
+                        yield variant, domain, Statement(claimed, statement.adjacency), case
 
 
 def _pairs(
@@ -103,13 +102,13 @@ def _pairs(
     query: Query[Any],
     domain: Domain,
     statement: Statement,
-    game: Game | None,
+    case: WorstCase | None,
     seed: int,
 ) -> Iterator[tuple[Table, Table]]:
-    """The pair of the game both ways, where it is one of this adjacency, and generated ones."""
-    if game is not None and statement.adjacency == game.query.guarantee().adjacency:
-        yield game.left, game.right
-        yield game.right, game.left
+    """The pair of the case both ways, where it is one of this adjacency, and generated ones."""
+    if case is not None and statement.adjacency == case.query.guarantee().adjacency:
+        yield case.left, case.right
+        yield case.right, case.left
     adjacent = None if isinstance(statement.adjacency, PLAIN) else load(described.adjacent)
     tried = table_pairs(domain, statement.adjacency, query, seed=seed)
     for one, other in tried if adjacent is None else islice(tried, 200):

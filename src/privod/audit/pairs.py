@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, cast
 
@@ -43,6 +43,15 @@ HOSTILE: dict[type, tuple[Any, ...]] = {
 Row = dict[str, Any]
 Adjacent = Callable[[Query[Any], Table, Table], bool]
 """Whether two tables that differ in one record are adjacent under a question's own adjacency."""
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """A question and the two adjacent tables that it should find hardest to hide."""
+
+    query: Query[Any]
+    left: Table
+    right: Table
 
 
 def table_pairs(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -64,15 +63,14 @@ def _tell(report: Path, as_json: bool) -> None:
 def audit(
     question: Annotated[str | None, typer.Argument(help="One question; all if none.")] = None,
     pairs: Annotated[int, typer.Option(help="How many pairs of tables are replayed.")] = 10_000,
-    runs: Annotated[int, typer.Option(help="How often a game asks each table; 0: none.")] = 20_000,
     domain: Annotated[
         Path | None,
         typer.Option(help="Replay pairs of tables of this declared domain instead (JSON)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replay every question on hostile pairs of tables, then play games: claimed and lost."""
-    from privod.audit import games_of, play, replay_audit
+    """Replay every question on hostile pairs of tables: what is claimed and what is lost."""
+    from privod.audit import replay_audit
     from privod.cli.owner import _read_json
     from privod.data import Domain
     from privod.query.catalog import QUERIES, kind_of
@@ -82,11 +80,8 @@ def audit(
     asked = [name for name in names if not declared or QUERIES[name].examples(declared[0])]
     with progress_bars(as_json):
         replayed = [replay_audit(name, pairs, declared) for name in asked]
-        games = [game for name in names for game in games_of(name)]
-        verdicts = [play(game, runs) for game in games] if runs and not declared else []
     data = [
         {
-            "by": "replay",
             "question": one.what,
             "claimed": one.claimed.loss.to_json(),
             "pairs": one.pairs,
@@ -96,26 +91,7 @@ def audit(
         }
         for one in replayed
     ]
-    data += [
-        {
-            "by": "game",
-            "question": verdict.question,
-            "adjacency": verdict.adjacency,
-            "claimed": verdict.claimed.to_json(),
-            "caught": verdict.caught,
-            "event": verdict.event,
-            "runs": verdict.runs,
-            "holds": verdict.holds,
-            "least_breach": _or_none(verdict.least_breach),
-        }
-        for verdict in verdicts
-    ]
-    found: list[Any] = [*replayed, *verdicts]
-    shown = [words(one.sentence(), "green" if one.holds else "bold red") for one in found]
+    shown = [words(one.sentence(), "green" if one.holds else "bold red") for one in replayed]
     emit(data, as_json, *shown)
-    if not all(one.holds for one in found):
+    if not all(one.holds for one in replayed):
         raise typer.Exit(BROKEN)
-
-
-def _or_none(number: float) -> float | None:
-    return None if math.isinf(number) else number

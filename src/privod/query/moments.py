@@ -4,7 +4,7 @@ A record is centered, divided by public scales, pulled back into a ball of radiu
 lattice of multiples of 1/`UNIT` *toward zero*, which never lengthens it. That its squares sum to at
 most UNIT^2 is checked all the same: a record of which that is not known, as of one with a
 coordinate that is no number, counts as the zero vector. Rounding to nearest would break the bound
-on sums of absolute products by half at a hundred columns. Proof: docs/proofs/mean_covariance.md.
+on sums of absolute products by half at a hundred columns. Proof: docs/proofs/detector_profile.md.
 """
 
 from __future__ import annotations
@@ -63,24 +63,3 @@ def symmetric(triangle: NDArray[np.generic], n_axes: int) -> Floats:
     matrix = np.zeros((n_axes, n_axes))
     matrix[np.triu_indices(n_axes)] = triangle
     return (matrix + np.triu(matrix, 1).T) / UNIT**2
-
-
-def coordinate_sums(rows: Floats, middles: Floats, halves: Floats) -> Ints:
-    """The sums over all records of each coordinate, scaled to [-UNIT, UNIT], toward zero."""
-    sums = np.zeros(rows.shape[1], dtype=np.int64)
-    for start in range(0, len(rows), BLOCK):
-        points = standardized(rows[start : start + BLOCK], middles, halves)
-        np.clip(points, -1.0, 1.0, out=points)
-        sums += np.trunc(points * UNIT).astype(np.int64).sum(axis=0)
-    return sums
-
-
-def distance_counts(rows: Floats, centers: Floats, halves: Floats, ends: Floats) -> Ints:
-    """How many records lie in each bin of distances from the centers; each lies in one."""
-    counts = np.zeros(len(ends), dtype=np.int64)
-    for start in range(0, len(rows), BLOCK):
-        points = standardized(rows[start : start + BLOCK], centers, halves)
-        lengths = np.sqrt(np.einsum("ij,ij->i", points, points))
-        places = np.minimum(np.searchsorted(ends, lengths), len(ends) - 1)
-        counts += np.bincount(places, minlength=len(ends))
-    return counts

@@ -17,18 +17,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.errors import InvalidData
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.mechanisms.merged import MergedNoise
-from privod.query.release_file import check_counts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,13 +39,6 @@ COARSE_EDGES: Floats = np.append(0.0, 2.0 ** np.arange(-2, 21))
 
 UNIT_SHARE = 0.1  # of the records: how far these score decides in which unit
 
-NEAR_EDGES = (0, 0.125, 0.2, 0.25, 0.315, 0.4, 0.5)
-FAR_EDGES: Floats = np.array(
-    [*NEAR_EDGES, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 11, 16, 24, 40, 72, 144, 288], dtype=np.float64
-)
-"""The same where a release takes columns for independent or normal, and may err by far more, or
-where noise makes all records look alike."""
-
 SCORE_SHARE = Fraction(1, 10)  # of epsilon or rho, for counting the records by their scores
 ASKED_SHARE = 0.01  # of the records: a threshold for so few is often asked for
 TOLD_SHARE = 0.1  # of the records, whose threshold a sentence tells the error of
@@ -62,75 +51,6 @@ SHAPES = np.geomspace(0.5, 12.0, 24)  # ... 1 and 1 where a profile judges its o
 STRAYS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2])  # shares of records that may score anything
 DOUBT = (1.5, 0.7, 0.05)  # deviations of the logarithms, and a share, before any count is seen
 DRAWN_ON = 1e-6  # of the records, at least, in every cell: a limit is never between two zeros
-
-
-@dataclass(frozen=True)
-class ScoreCounts:
-    """How many records lie in each bin of scores (`FAR_EDGES`), with noise.
-
-    Parameters
-    ----------
-    counts : tuple of int
-        The noisy counts, empty bins included. In a merge each part's records have the scores of
-        that part.
-    noise : MergedNoise
-        The noise of each, public.
-    """
-
-    counts: tuple[int, ...]
-    noise: MergedNoise
-
-    def __add__(self, other: ScoreCounts) -> ScoreCounts:
-        counts = tuple(map(sum, zip(self.counts, other.counts, strict=True)))
-        return ScoreCounts(counts, self.noise + other.noise)
-
-    def show(self, records: float) -> bool:
-        """Whether they can show anything of so many records."""
-        return scoring_pays(records, self.noise.scale)
-
-    def limit(self, target_fraction: float, records: float) -> float:
-        """The score beyond which about this share of so many records lies."""
-        tails = believed_tails(np.array(self.counts), self.noise, records, FAR_EDGES)
-        return limit(tails, target_fraction, FAR_EDGES)
-
-    def hidden_share(self, records: float) -> float:
-        """Which share of so many records noise may hide: a threshold for fewer is a guess."""
-        if not self.show(records):
-            return 1.0
-        return min(1.0, hidden_records(self.noise.deviation, len(self.counts)) / records)
-
-    def shares_beyond(
-        self, score: float, edges: Floats, confidence: float
-    ) -> tuple[float, float] | None:
-        """Between which shares of the records score higher, the bins beginning at these `edges`.
-
-        None for merged counts.
-        """
-        if self.noise.n_draws > 1:
-            return None
-        counts, doubt = np.array(self.counts), (1 - confidence) / len(FAR_EDGES)
-        at = max(0, int(np.searchsorted(edges, score, side="right")) - 1)
-        fewest, most = _tail(counts, self.noise, 0, doubt)  # of all records
-        least, _ = _tail(counts, self.noise, at + 1, doubt)
-        _, greatest = _tail(counts, self.noise, at, doubt)
-        return max(0.0, least / max(most, 1)), min(1.0, max(0.0, greatest / max(fewest, 1)))
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {"counts": list(self.counts), "noise": self.noise.to_json()}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> ScoreCounts:
-        """Read back what `to_json` wrote; it may come from anywhere."""
-        counts = tuple(data["counts"])
-        whole = all(type(count) is int and abs(count) < 2**62 for count in counts)
-        if not whole or len(counts) != len(FAR_EDGES):
-            raise InvalidData("The counts of scores must be whole numbers, one for each bin.")
-        check_counts(np.array(counts, dtype=np.int64))
-        noise = MergedNoise.from_json(data["noise"])
-        if noise.beside:
-            raise InvalidData("Nobody counts scores with noise in shares.")
-        return cls(counts, noise)
 
 
 def hidden_records(deviation: float, n_cells: int) -> float:
@@ -150,12 +70,6 @@ def told_before(noise: DiscreteLaplace | DiscreteGaussian, edges: Floats) -> str
 def scoring_pays(records: float, scale: float) -> bool:
     """Whether counts of scores with noise of this scale can show anything."""
     return records >= LEAST_SCORED * scale
-
-
-def counts_of_scores(scores: Floats, edges: Floats = EDGES) -> Ints:
-    """How many scores lie in each bin; each lies in one."""
-    cells = np.searchsorted(edges[1:], scores, side="right")
-    return np.bincount(cells, minlength=len(edges)).astype(np.int64)
 
 
 def score_unit(noisy: Ints, deviation: float, records: float) -> float:
@@ -179,11 +93,9 @@ def score_unit(noisy: Ints, deviation: float, records: float) -> float:
     return float(COARSE_EDGES[at])
 
 
-def believed_tails(
-    noisy: Ints, noise: MergedNoise, records: float, edges: Floats = EDGES
-) -> Floats:
+def believed_tails(noisy: Ints, noise: MergedNoise, records: float) -> Floats:
     """About how many records score in each cell or higher, never more than in the one before."""
-    laws, doubt = _laws(tuple(edges.tolist()))
+    laws, doubt = _laws()
     likely = doubt - np.abs(noisy - records * laws).sum(axis=1) / noise.scale
     weights = np.exp(likely - likely.max())
     expected = _tails(records * (weights @ laws) / weights.sum())
@@ -195,9 +107,9 @@ def believed_tails(
     return np.asarray(np.maximum(believed, DRAWN_ON * records * np.arange(len(noisy), 0, -1)))
 
 
-def limit(tails: Floats, target_fraction: float, edges: Floats = EDGES) -> float:
+def limit(tails: Floats, target_fraction: float) -> float:
     """The score beyond which this share lies, the log of shares being straight within a cell."""
-    return float(np.interp(-np.log(target_fraction), -np.log(tails / tails[0]), edges))
+    return float(np.interp(-np.log(target_fraction), -np.log(tails / tails[0]), EDGES))
 
 
 def shares_beyond(
@@ -261,13 +173,12 @@ def _tails(cells: Floats) -> Floats:
     return np.asarray(cells[::-1].cumsum()[::-1])
 
 
-@lru_cache(maxsize=2)
-def _laws(starts: tuple[float, ...]) -> tuple[Floats, Floats]:
+@cache
+def _laws() -> tuple[Floats, Floats]:
     """Shares of the cells under every law that is tried, and how much each is doubted before."""
-    edges = np.array(starts)
     scales, shapes, strays = (side.ravel() for side in np.meshgrid(SCALES, SHAPES, STRAYS))
-    beyond = np.exp(-((edges / scales[:, None]) ** shapes[:, None]))
+    beyond = np.exp(-((EDGES / scales[:, None]) ** shapes[:, None]))
     shares = beyond - np.append(beyond[:, 1:], np.zeros((len(beyond), 1)), axis=1)
-    shares = (1 - strays[:, None]) * shares + strays[:, None] / len(edges)
+    shares = (1 - strays[:, None]) * shares + strays[:, None] / len(EDGES)
     doubt = -((np.log(scales) / DOUBT[0]) ** 2 + (np.log(shapes) / DOUBT[1]) ** 2) / 2
     return shares, doubt - strays / DOUBT[2]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from privod.audit.game import Game, Reading
+from privod.audit import WorstCase
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.privacy import AddRemove
 from privod.questions.anomaly_labels.query import AnomalyLabels
 
 DOMAIN = Domain((Categorical("group", ("a", "b", "c")), Numeric("x", -100, 100)))
-YESSES = (Reading("labels that say yes", lambda value: float(sum(value))),)
-
 Row = tuple[str, float]
 
 
@@ -20,7 +18,7 @@ def table_of(*rows: Row) -> Table:
     return Table(DOMAIN, {"group": [group for group, _ in rows], "x": [x for _, x in rows]})
 
 
-def games(kind: type[AnomalyLabels] = AnomalyLabels) -> tuple[Game, ...]:
+def worst_cases(kind: type[AnomalyLabels] = AnomalyLabels) -> tuple[WorstCase, ...]:
     """Labels moved by one record between them; one label, for each promise and crowd.
 
     With an edit margin the record that comes stands in a crowd, so it is protected.
@@ -43,8 +41,8 @@ def games(kind: type[AnomalyLabels] = AnomalyLabels) -> tuple[Game, ...]:
         for asked, records, before, comes in cases:
             for some in (records[:1], records):
                 query = kind(**asked, records=some, max_crowd=2, epsilon="0.8", edit_margin=margin)
-                found.append(Game(query, table_of(*before), table_of(*before, comes), YESSES))
+                found.append(WorstCase(query, table_of(*before), table_of(*before, comes)))
     alone = kind(**near, records=((50.0,),), max_crowd=8, epsilon="0.8", edit_margin=1)
     if alone.guarantee().adjacency == AddRemove():  # a record far out is not promised more
-        found.append(Game(alone, table_of(), table_of(("a", 50.0)), YESSES))
+        found.append(WorstCase(alone, table_of(), table_of(("a", 50.0))))
     return tuple(found)

@@ -21,7 +21,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LARGEST_END = 1e150  # of a range: the square of twice as much still is a float
-LARGEST_UNIT = 2.0**40  # of scores
+LEAST_SCALE = 2.0**-600  # by which rows are divided: rows are whole steps of 2^-500
+LARGEST_UNIT, LEAST_UNIT = 2.0**40, 2.0**-40  # of scores
 
 
 class Axes(NamedTuple):
@@ -149,7 +150,9 @@ class Layout:
         unit, gaps = float(data.get("score_unit", 0.0)), data.get("gaps", False)
         found = cls(columns, ranges, data["bins"], centers, scales, unit, gaps)
         wrong = InvalidData("The cells do not fit the columns.")
-        if not 0 <= unit <= LARGEST_UNIT or type(gaps) is not bool:
+        if unit and not LEAST_UNIT <= unit <= LARGEST_UNIT:
+            raise InvalidData(f"score_unit must be 0 or from {LEAST_UNIT} to {LARGEST_UNIT}.")
+        if type(gaps) is not bool:
             raise wrong
         if len({column.name for column in columns}) != len(columns) or not columns:
             raise wrong
@@ -158,12 +161,13 @@ class Layout:
         n_numeric = len(found.numeric)
         if len(ranges) != n_numeric or len(centers) not in (0, n_numeric):
             raise wrong
-        finite = all(map(math.isfinite, (*centers, *scales)))
-        if len(scales) != len(centers) or not finite or any(scale <= 0 for scale in scales):
+        if len(scales) != len(centers):
             raise wrong
+        if not all(LEAST_SCALE <= scale <= LARGEST_END for scale in scales):
+            raise InvalidData(f"scales must lie between {LEAST_SCALE} and {LARGEST_END}.")
         ends = [end for pair in (*ranges, centers) for end in pair]
         if not all(abs(end) <= LARGEST_END for end in ends):
-            raise wrong
+            raise InvalidData(f"ranges and centers must lie within {LARGEST_END} of zero.")
         widths = [(high - low) / found.bins for low, high in ranges]
         if not all(width > 0 and math.isfinite(1 / width) for width in widths):
             raise wrong

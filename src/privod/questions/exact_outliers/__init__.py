@@ -10,6 +10,6 @@ QUESTION = described(
     query="privod.joint.exact.question:ExactOutliers",
     picture="",
     exports=("privod.joint.exact.question:ExactResult",),
-    games="",
+    worst_cases="",
     joint=True,
 )

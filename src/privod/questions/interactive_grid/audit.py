@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from privod.audit.game import Game, Reading
+from privod.audit import WorstCase
 from privod.data import Domain, Numeric, Table
-from privod.questions.interactive_grid.query import GridScores, InteractiveGrid
+from privod.questions.interactive_grid.query import InteractiveGrid
 
 DOMAIN = Domain((Numeric("x", 0, 8),))
 
@@ -14,18 +14,7 @@ def table_with(*places: float) -> Table:
     return Table(DOMAIN, {"x": list(places)})
 
 
-def _weighted(value: GridScores) -> float:
-    return float(value.weighted[0])
-
-
-def _graded(value: GridScores) -> float:
-    return float(value.graded[0])
-
-
-READINGS = (Reading("the weighted score", _weighted), Reading("the graded score", _graded))
-
-
-def games(kind: type[InteractiveGrid] = InteractiveGrid) -> tuple[Game, ...]:
+def worst_cases(kind: type[InteractiveGrid] = InteractiveGrid) -> tuple[WorstCase, ...]:
     """A record comes to an empty cell one step away, or to the own cell."""
     once = kind(
         columns=("x",),
@@ -37,6 +26,6 @@ def games(kind: type[InteractiveGrid] = InteractiveGrid) -> tuple[Game, ...]:
     )
     own = kind(columns=("x",), cells_per_axis=8, epsilon=1, records=((3.5,),), n_neighbors=2)
     return (
-        Game(once, table_with(3.5), table_with(3.5, 4.5), READINGS),
-        Game(own, table_with(), table_with(3.5), READINGS),
+        WorstCase(once, table_with(3.5), table_with(3.5, 4.5)),
+        WorstCase(own, table_with(), table_with(3.5)),
     )

@@ -9,6 +9,6 @@ QUESTION = described(
     query="privod.joint.detector.question:JointDetector",
     picture="",
     exports=("privod.joint.detector.question:JointProfile", "privod.joint.run:rehearse"),
-    games="",
+    worst_cases="",
     joint=True,
 )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from privod.audit.game import Game, Reading
+from privod.audit import WorstCase
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.questions.novelty_labels.query import NoveltyLabels
 
 DOMAIN = Domain((Categorical("group", ("a", "b", "c")), Numeric("x", 0, 10)))
-YESSES = (Reading("labels that say yes", lambda value: float(sum(value))),)
 
 
 def table_with(n: int) -> Table:
@@ -17,7 +16,7 @@ def table_with(n: int) -> Table:
     return Table(DOMAIN, {"group": ["a"] * n, "x": [5.0] * n})
 
 
-def games(kind: type[NoveltyLabels] = NoveltyLabels) -> tuple[Game, ...]:
+def worst_cases(kind: type[NoveltyLabels] = NoveltyLabels) -> tuple[WorstCase, ...]:
     """One record moves several labels at once: they share epsilon."""
     mixed = (("a", 5.0), ("b", 5.0), ("a", 5.5))
     cases: tuple[tuple[tuple[str, ...], Any, str], ...] = (
@@ -27,7 +26,7 @@ def games(kind: type[NoveltyLabels] = NoveltyLabels) -> tuple[Game, ...]:
         (("x",), ((5.0,), (5.0,)), "distance(radius=1.0)"),
     )
     return tuple(
-        Game(
+        WorstCase(
             kind(
                 columns=columns,
                 records=records,
@@ -36,7 +35,6 @@ def games(kind: type[NoveltyLabels] = NoveltyLabels) -> tuple[Game, ...]:
             ),
             table_with(1),
             table_with(2),
-            YESSES,
         )
         for columns, records, near in cases
     )

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from privod.audit.game import Game, Reading
+from privod.audit import WorstCase
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.matching import look_from
 from privod.privacy import SameContexts
 from privod.query.query import Query
 from privod.questions.outlier_context.persons import persons_in
-from privod.questions.outlier_context.query import OutlierContext, PersonGroups
+from privod.questions.outlier_context.query import OutlierContext
 
 DOMAIN = Domain(
     (Categorical("group", ("a", "b")), Numeric("age", 0, 100), Numeric("salary", 0, 100))
@@ -31,19 +31,6 @@ def table_with(others: int) -> Table:
     salaries = [40 + place for place in range(8)] + [44] * others + [100]
     groups = ["a"] * 8 + ["b"] * others + ["a"]
     return Table(DOMAIN, {"group": groups, "age": [20] * len(groups), "salary": salaries})
-
-
-def _places(value: tuple[PersonGroups, ...]) -> float:
-    """The chosen groups of all persons as one number."""
-    bits = "".join(group.bits for one in value for group in one.groups)
-    return float(int(bits, 2)) if bits else -1.0
-
-
-def _sizes(value: tuple[PersonGroups, ...]) -> float:
-    return float(sum(size for one in value for size in one.sizes))
-
-
-READINGS = (Reading("the groups as a number", _places), Reading("the sum of the sizes", _sizes))
 
 
 def same_contexts(query: Query[Any], one: Table, other: Table) -> bool:
@@ -62,7 +49,7 @@ def same_contexts(query: Query[Any], one: Table, other: Table) -> bool:
     return True
 
 
-def games(kind: type[OutlierContext] = OutlierContext) -> tuple[Game, ...]:
+def worst_cases(kind: type[OutlierContext] = OutlierContext) -> tuple[WorstCase, ...]:
     """One more or one less in group b: for one group and two, searched, for two persons, sizes."""
     direct = kind(
         group_columns=("group",),
@@ -74,16 +61,9 @@ def games(kind: type[OutlierContext] = OutlierContext) -> tuple[Game, ...]:
     persons = (("a", 20.0, 100.0), ("a", 21.0, 100.0))
     aged = replace(direct, group_columns=("group", "age"), persons=persons, cuts=(("age", 50.0),))
     return (
-        Game(direct, table_with(0), table_with(1), READINGS),
-        Game(direct, table_with(1), table_with(2), READINGS),
-        Game(replace(direct, sampler="bfs", max_visits=2), table_with(0), table_with(1), READINGS),
-        Game(
-            replace(aged, persons=persons[:1], n_groups=2), table_with(0), table_with(1), READINGS
-        ),
-        Game(
-            replace(aged, size_share=Fraction(4, 5)),
-            table_with(0),
-            table_with(1),
-            READINGS,
-        ),
+        WorstCase(direct, table_with(0), table_with(1)),
+        WorstCase(direct, table_with(1), table_with(2)),
+        WorstCase(replace(direct, sampler="bfs", max_visits=2), table_with(0), table_with(1)),
+        WorstCase(replace(aged, persons=persons[:1], n_groups=2), table_with(0), table_with(1)),
+        WorstCase(replace(aged, size_share=Fraction(4, 5)), table_with(0), table_with(1)),
     )

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from privod.audit.game import Game, Reading
+from privod.audit import WorstCase
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.privacy import AddRemove, Adjacency, Replace
-from privod.questions.outlier_count.query import NOISES, CountedOutliers, OutlierCount
+from privod.questions.outlier_count.query import NOISES, OutlierCount
 
 DOMAIN = Domain((Numeric("x", -100, 100),))
 MIXED = Domain((Numeric("x", -100, 100), Categorical("kind", ("a", "b"))))
@@ -17,26 +17,14 @@ MAX_CROWD = 2
 SMOOTH = ("heavy", "laplace", "gaussian")
 DELTAS = {"laplace": "0.001", "gaussian": "0.1"}
 MOVED = {"epsilon": "1.5", "margin_share": "0.01"}
-"""Where a record moves the count by all of its bound: nearly all that is promised buys the count,
-and so large a loss that some 1,500 runs (for Gaussian noise 4,000) know a quarter of the noise."""
-
-
-def _count(value: CountedOutliers) -> float:
-    return float(value.count)
-
-
-def _rung(value: CountedOutliers) -> float:
-    return float(value.rung or 0)
-
-
-READINGS = (Reading("the count", _count), Reading("the rung of its bound", _rung))
+"""Where a record moves the count by all of its bound, which nearly all of epsilon buys."""
 
 
 def _table(*places: float) -> Table:
     return Table(DOMAIN, {"x": np.array(places, dtype=float)})
 
 
-def games(kind: type[OutlierCount] = OutlierCount) -> tuple[Game, ...]:
+def worst_cases(kind: type[OutlierCount] = OutlierCount) -> tuple[WorstCase, ...]:
     """On the line, records at -1 and 1 are outlying until one comes to stand at 0.
 
     With one neighbor fewer they stay outlying, but now stand at the line: nothing is counted
@@ -53,12 +41,12 @@ def games(kind: type[OutlierCount] = OutlierCount) -> tuple[Game, ...]:
         for noise in NOISES[1:]:
             telling = MOVED if noise in SMOOTH else {}
             query = _query(kind, noise, MAX_CROWD, adjacency, **telling)
-            found.append(Game(query, left, right, READINGS))
-    found.append(Game(_mixed_query(kind), *_mixed_pair(), READINGS))
+            found.append(WorstCase(query, left, right))
+    found.append(WorstCase(_mixed_query(kind), *_mixed_pair()))
     calm, tense = pairs[AddRemove()]
     for noise in SMOOTH:
         query = _query(kind, noise, MAX_CROWD + 1, AddRemove())
-        found.append(Game(query, calm, tense, READINGS))
+        found.append(WorstCase(query, calm, tense))
     return tuple(found)
 
 

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from privod.audit.game import Game, Reading
+from privod.audit import WorstCase
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
-from privod.questions.outlier_radius.query import ChosenRadius, OutlierRadius
+from privod.questions.outlier_radius.query import OutlierRadius
 
 DOMAIN = Domain((Numeric("x", -100, 100),))
 MAX_CROWD = 4
 SMALL, LARGE = 0.1, 1.0
 
 
-def _radius(value: ChosenRadius) -> float:
-    return value.radius
-
-
-READINGS = (Reading("the radius", _radius),)
-
-
 def _table(*places: float) -> Table:
     return Table(DOMAIN, {"x": np.array(places, dtype=float)})
 
 
-def games(kind: type[OutlierRadius] = OutlierRadius) -> tuple[Game, ...]:
+def worst_cases(kind: type[OutlierRadius] = OutlierRadius) -> tuple[WorstCase, ...]:
     """At the large radius all stand apart until one record comes to 0, at the small one always.
 
     So the large radius leaves far too many at first and then next to none: the gap to a share of a
@@ -38,7 +31,7 @@ def games(kind: type[OutlierRadius] = OutlierRadius) -> tuple[Game, ...]:
         Replace(): (_table(*sides, -50.0), _table(*sides, 0.0)),
     }
     return tuple(
-        Game(
+        WorstCase(
             kind(
                 share="0.1",
                 max_crowd=MAX_CROWD,
@@ -51,7 +44,6 @@ def games(kind: type[OutlierRadius] = OutlierRadius) -> tuple[Game, ...]:
             ),
             left,
             right,
-            READINGS,
         )
         for adjacency, (left, right) in pairs.items()
     )

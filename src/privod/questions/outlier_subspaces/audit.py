@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from privod.audit.game import Game, Reading
+from privod.audit import WorstCase
 from privod.data import Domain, Numeric, Table
 from privod.privacy import AddRemove, Replace
-from privod.questions.outlier_subspaces.query import FoundSubspaces, OutlierSubspaces
+from privod.questions.outlier_subspaces.query import OutlierSubspaces
 
 DOMAIN = Domain((Numeric("x", -100, 100), Numeric("y", -100, 100)))
-
-
-def _first_is_x(value: FoundSubspaces) -> float:
-    return float(value.subspaces[0] == ("x",))
-
-
-def _count(value: FoundSubspaces) -> float:
-    return float(value.counts[0]) if value.counts else 0.0
-
-
-READINGS = (Reading("x comes first", _first_is_x), Reading("the first count", _count))
 
 
 def _table(x: list[float], y: list[float]) -> Table:
     return Table(DOMAIN, {"x": np.array(x), "y": np.array(y)})
 
 
-def games(kind: type[OutlierSubspaces] = OutlierSubspaces) -> tuple[Game, ...]:
+def worst_cases(kind: type[OutlierSubspaces] = OutlierSubspaces) -> tuple[WorstCase, ...]:
     """Both ends of x are outlying until a record comes to its middle, and far out in y.
 
     Before that either column is as full as the other, so that either comes first as often: then the
@@ -41,13 +30,12 @@ def games(kind: type[OutlierSubspaces] = OutlierSubspaces) -> tuple[Game, ...]:
         (Replace(), _table([*x, 50.0], [*y, 30.0]), _table([*x, 0.0], [*y, -30.0])),
     )
     return tuple(
-        Game(
+        WorstCase(
             kind(
                 radius_per_column=1, max_crowd=1, epsilon=2, count_share=share, adjacency=adjacency
             ),
             one,
             other,
-            READINGS,
         )
         for adjacency, one, other in pairs
         for share in (0, "0.5")

@@ -9,6 +9,6 @@ QUESTION = described(
     query="privod.joint.published.question:PublishedOutliers",
     picture="",
     exports=("privod.joint.outliers:OutlierResult",),
-    games="",
+    worst_cases="",
     joint=True,
 )

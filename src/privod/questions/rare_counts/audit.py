@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from privod.audit.game import Game, Reading
+from privod.audit import WorstCase
 from privod.data import Categorical, Domain, Table
-from privod.questions.rare_counts.query import RareCounts, ValueCounts
+from privod.questions.rare_counts.query import RareCounts
 
 DOMAIN = Domain((Categorical("letter", ("a", "b")), Categorical("grade", (1, 2))))
-
-
-def _count(value: ValueCounts) -> float:
-    return float(value.counts.flat[0])
-
-
-def _told_exactly(value: ValueCounts) -> float:
-    return float((~value.noisy).sum())
-
-
-def _rare(value: ValueCounts) -> float:
-    return float(len(value.rare()))
-
-
-READINGS = (
-    Reading("the count", _count),
-    Reading("how many are told exactly", _told_exactly),
-    Reading("how many are rare", _rare),
-)
 
 
 def _records(n: int) -> Table:
@@ -33,13 +14,13 @@ def _records(n: int) -> Table:
     return Table(DOMAIN, {"letter": ["a"] * n + ["b"], "grade": [1] * n + [2]})
 
 
-def games(kind: type[RareCounts] = RareCounts) -> tuple[Game, ...]:
+def worst_cases(kind: type[RareCounts] = RareCounts) -> tuple[WorstCase, ...]:
     """Two records against three, where a crowd of three is protected; and where all are."""
     narrow = kind(columns=("letter", "grade"), max_crowd=3, epsilon="0.8")
     wide = kind(columns=("letter", "grade"), max_crowd=3, epsilon="0.8", edit_margin=3)
     asked = kind(columns=("grade", "letter"), max_crowd=3, epsilon="0.8", records=((1, "a"),))
     return (
-        Game(narrow, _records(2), _records(3), READINGS),
-        Game(asked, _records(2), _records(3), READINGS),
-        Game(wide, _records(0), _records(1), READINGS),
+        WorstCase(narrow, _records(2), _records(3)),
+        WorstCase(asked, _records(2), _records(3)),
+        WorstCase(wide, _records(0), _records(1)),
     )
