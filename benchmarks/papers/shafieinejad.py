@@ -38,7 +38,7 @@ from privod.data.sources import read
 from privod.mechanisms import secure
 from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Choices, ContextSpace
-from privod.outliers.contexts.matching import Judged, RecordView, Verdicts, look_from
+from privod.outliers.contexts.matching import Judged, RecordView, look_from
 from privod.outliers.contexts.packed import Packed, unpack
 from privod.progress import track
 from privod.questions.outlier_context.query import OutlierContext
@@ -115,13 +115,9 @@ class Outlier:
     view: RecordView
     record: tuple[tuple[str, str | int], ...]
     column: str
-    known: Verdicts
+    sizes: NDArray[np.int32]
+    """The population of each matching context, by number; negative where it is none."""
     start: Choices
-
-    @property
-    def sizes(self) -> NDArray[np.int32]:
-        """The population of each matching context, by number; negative where it is none."""
-        return self.known.utilities
 
     def ask(self, sampler: Sampler, **changes: Any) -> OutlierContext:
         start = self.view.space.context(self.start).chosen
@@ -152,17 +148,17 @@ def outliers_of(table: Table, detector: str, seed: int, first: int = 0) -> Itera
         space = ContextSpace(columns, own)
         rule = detectors.detector(detector)
         view = look_from(table, space, column, float(values[row]), rule)
-        known, start = None, None
+        sizes, start = None, None
         if space.n_contexts <= PROBES or detector == GRUBBS:  # sooner done than the probes
-            known = view.verdicts()
-        if known is None or (known.utilities >= 0).any():
+            sizes = view.scan()
+        if sizes is None or (sizes >= 0).any():
             start = next(iter(first_matches(view, space.everyone, PROBES)), None)
         if start is None:
             nowhere.add((*own, values[row]))
         else:
             record = tuple(zip((c.name for c in columns), own, strict=True))
-            known = view.verdicts() if known is None else known
-            yield Outlier(turn, view, record, column, known, start)
+            sizes = view.scan() if sizes is None else sizes
+            yield Outlier(turn, view, record, column, sizes, start)
 
 
 def best_in_reach(one: Outlier) -> float:
@@ -308,7 +304,7 @@ def survival(table: Table, one: Outlier, removed: int, n_adjacent: int) -> Survi
     same, shared, worst = [], [], 0.0
     for _ in range(n_adjacent):
         gone = rng.choice(others, removed, replace=False)
-        sizes = one.view.scan_without(gone, one.known)
+        sizes = one.view.without(gone).scan()
         after, left = sizes[sizes >= 0], sizes[matched]
         both = left >= 0
         n_both = int(both.sum())

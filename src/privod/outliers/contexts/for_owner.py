@@ -133,10 +133,9 @@ def contexts_moved(
     _check_enumerable(table, space, column, detector)
 
     view = look_from(table, space, column, value, detector)
-    known = view.verdicts()
-    before = known.utilities >= 0
+    before = view.scan() >= 0
     moved = [
-        not np.array_equal(before, view.scan_without(group, known) >= 0)
+        not np.array_equal(before, view.without(group).scan() >= 0)
         for group in track(groups, "removing records")
     ]
     return np.array(moved, dtype=bool)

@@ -19,8 +19,6 @@ from privod.outliers.contexts.contexts import Choices, Context, ContextSpace
 from privod.outliers.contexts.detectors import BuiltIn, Detector
 from privod.outliers.contexts.kernels.decide import (
     EVERYTHING,
-    HISTOGRAM,
-    LOCAL_OUTLIER_FACTOR,
     Rule,
 )
 from privod.outliers.contexts.kernels.judge import (
@@ -34,18 +32,15 @@ from privod.outliers.contexts.kernels.judge import (
     judge_contexts,
 )
 from privod.outliers.contexts.kernels.scan import (
-    MOST_LOST,
     NO_MATCH,
-    Lost,
     Menus,
-    Verdicts,
     scan_contexts,
 )
 from privod.outliers.contexts.packed import Packed, chosen_bits, pack, unpack
 from privod.progress import track
 from privod.threads import in_threads, thread_pool
 
-__all__ = ["NO_MATCH", "Judged", "RecordView", "Verdicts", "look_from"]
+__all__ = ["NO_MATCH", "Judged", "RecordView", "look_from"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -95,27 +90,8 @@ class RecordView:
 
     def scan(self) -> NDArray[np.int32]:
         """The utility of every context, by number; NO_MATCH where the record does not stand out."""
-        return self._scan(_nobody(self), _nothing_known(), n_rooms=0).utilities
-
-    def verdicts(self) -> Verdicts:
-        """What `scan()` says, and what `scan_without` wants to know of it."""
-        knows = self.rule is not None and self.rule.kind in (HISTOGRAM, LOCAL_OUTLIER_FACTOR)
-        n_rooms = self.space.n_contexts if knows else 0
-        return self._scan(_nobody(self), _nothing_known(), n_rooms)
-
-    def scan_without(self, rows: Ints, known: Verdicts) -> NDArray[np.int32]:
-        """What `without(rows).scan()` says, from what `verdicts()` said: the same, in less time."""
-        left = self.without(rows)
-        gone = np.flatnonzero(~np.isin(self.rows, left.rows))
-        if left.rule is None or len(gone) > MOST_LOST:
-            return left.scan()
-        if len(gone) == 0:
-            return known.utilities.copy()
-        return left._scan(_lost(self, left, gone), known, n_rooms=0).utilities
-
-    def _scan(self, lost: Lost, known: Verdicts, n_rooms: int) -> Verdicts:
         space = self.space
-        found = Verdicts(np.empty(space.n_contexts, np.int32), np.empty(n_rooms, np.int16))
+        found = np.empty(space.n_contexts, np.int32)
         inner_bits = min(space.free_bits[-1], INNER_BITS) if space.runs[-1] is None else 0
         menus = _menus(space)
         blocks = self.space.n_contexts >> inner_bits
@@ -125,15 +101,15 @@ class RecordView:
         def one(first: int) -> None:
             stop = min(first + step, blocks)
             numbers = slice(first << inner_bits, stop << inner_bits)
-            part = _part(found, numbers)
+            part = found[numbers]
             if self.rule is None:
                 each = range(numbers.start, numbers.stop)
                 judged = self.judge([self.space.numbered(number) for number in each])
-                part.utilities[:] = np.where(judged.matches, judged.utilities, NO_MATCH)
+                part[:] = np.where(judged.matches, judged.utilities, NO_MATCH)
             else:
                 scan_contexts(
                     first, stop, space.free_bits[-1] + 1, menus, inner_bits, self.cells,
-                    self.below, self.above, self.rule, lost, _part(known, numbers), part,
+                    self.below, self.above, self.rule, part,
                 )  # fmt: skip
 
         if len(firsts) == 1:
@@ -206,34 +182,6 @@ class RecordView:
         for place, choice in enumerate(context):
             inside &= self.space.chosen_codes(place, choice)[self.codes[place]]
         return inside
-
-
-def _nothing_known() -> Verdicts:
-    return Verdicts(np.empty(0, np.int32), np.empty(0, np.int16))
-
-
-def _part(verdicts: Verdicts, numbers: slice) -> Verdicts:
-    return Verdicts(verdicts.utilities[numbers], verdicts.room[numbers])
-
-
-def _nobody(view: RecordView) -> Lost:
-    codes, nearer = np.zeros((len(view.codes), 0), np.uint16), np.zeros((0, 0), np.int32)
-    return Lost(codes, np.zeros(0), nearer, 0)
-
-
-def _lost(view: RecordView, left: RecordView, gone: Ints) -> Lost:
-    """What a scan of those left must know of the others that are gone, given by their places."""
-    codes, values = np.ascontiguousarray(view.codes[:, gone]), view.values[gone]
-    nearer = np.zeros((len(gone), view.cells.codes.shape[1]), np.int32)
-    if left.rule is None or left.rule.kind != LOCAL_OUTLIER_FACTOR:
-        return Lost(codes, values, nearer, 0)  # the ends or the size of a population count as well
-    stays = np.ones(len(view), dtype=bool)
-    stays[gone] = False
-    split = int(np.searchsorted(view.values, view.value, side="right"))
-    for row, place in zip(nearer, gone.tolist(), strict=True):
-        before = slice(place, split) if place < split else slice(split, place)
-        row[:] = np.bincount(view.cell_of[before][stays[before]], minlength=len(row))
-    return Lost(codes, values, nearer, left.rule.reach)
 
 
 def _menus(space: ContextSpace) -> Menus:

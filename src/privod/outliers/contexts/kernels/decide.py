@@ -166,11 +166,10 @@ def is_local_outlier(
     starts: Ints,
     far: Floats,
     total: Floats,
-) -> tuple[bool, int]:
+) -> bool:
     """Whether the factor of values[middle] is above the bound; mostly without computing it.
 
     No reach is shorter than the neighbor's own farthest, so sums of these bound all densities.
-    Also says how many members to a side were neighbors, of whomever: others could as well be gone.
     """
     k = n_neighbors
     lowest, first, last = _neighborhoods(values, middle, count, k, starts, far)
@@ -178,7 +177,6 @@ def is_local_outlier(
     for place in range(first, last + 1):
         total[place + 1] = total[place] + far[place]
     rounded = ROUNDED * total[last + 1]
-    looked = max(middle - starts[first], starts[last] + k - middle)
     most = 0.0
     for place in range(lowest, lowest + k + 1):
         start = starts[place]
@@ -186,8 +184,8 @@ def is_local_outlier(
         if place != middle:
             most += 1.0 / (max(least, 0.0) / k + EMPTY_REACH)
     if most / k / _density(values, middle, k, lowest, far) * (1.0 + ROUNDED) <= bound:
-        return False, looked
-    return _factor(values, middle, lowest, k, starts, far) > bound, looked
+        return False
+    return _factor(values, middle, lowest, k, starts, far) > bound
 
 
 class Bin(NamedTuple):
@@ -220,21 +218,6 @@ def own_bin(value: float, low: float, high: float, size: int, share: float) -> B
 def is_inside(value: float, own: Bin) -> bool:
     """Whether a member lies in the bin."""
     return _place(value, own.low, own.scale, own.last) == own.own
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def losses_endured(own: Bin, held: int, size: int, share: float) -> int:
-    """How many members, ends aside, may go before the value can stand out no longer, or only then.
-
-    `held` is how many the bin holds, or fewer, but enough to fill it.
-    """
-    if own.full == 0.0:
-        return size  # where nothing stands out, nothing does among fewer
-    until_bins_change = size - own.last * own.last - 1
-    if held < own.full:
-        until_full = math.floor(size - held / share) - 1  # one less, whatever is rounded
-        return max(0, min(until_bins_change, until_full))
-    return min(until_bins_change, math.floor(held - own.full))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -302,10 +285,9 @@ def stands_out(rule: Rule, population: Population, near: Near) -> bool:
             near.line[n_below + 1 + place] = near.above[place]
         k = min(rule.n_neighbors, size - 1)
         count = n_below + 1 + n_above
-        out, _ = is_local_outlier(
+        return is_local_outlier(
             near.line, n_below, count, k, rule.bound, near.starts, near.far, near.total
         )
-        return out
     return histogram_stands_out(
         rule.value, population.low, population.high, size, rule.bound,
         near.below, n_below, near.above, n_above,

@@ -6,10 +6,6 @@ digit for each attribute, the last one lowest. A block is all choices of some of
 attribute's values, everything else fixed; of one range, if that attribute is ordered.
 Lists of cells and records are narrowed attribute by attribute, and kept while the attribute's
 choice stays.
-
-When records are lost, only those contexts are judged anew whose verdict may have changed: they held
-one of the lost, near enough to the record's value for the rule to look at it; or, where a rule can
-tell how many it takes to change its mind, they held more than that, or one at their ends.
 """
 
 from __future__ import annotations
@@ -30,7 +26,6 @@ from privod.outliers.contexts.kernels.decide import (
     grubbs_stands_out,
     is_inside,
     is_local_outlier,
-    losses_endured,
     own_bin,
     room_for,
 )
@@ -46,7 +41,6 @@ from privod.outliers.contexts.kernels.judge import (
 )
 
 NO_MATCH = -1
-MOST_LOST = 64  # records; when more are gone, nearly every context held one of them
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -61,29 +55,6 @@ class Menus(NamedTuple):
     is_ordered: NDArray[np.bool_]
     runs: Ints
     """Shape (attributes, most): the choices of an ordered attribute, as bits."""
-
-
-class Verdicts(NamedTuple):
-    """What a scan says of contexts, in their order."""
-
-    utilities: NDArray[np.int32]
-    """NO_MATCH where the record does not stand out."""
-    room: NDArray[np.int16]
-    """Of a histogram, how many members a context may lose, its lowest and highest not among them,
-    before its verdict can change; of a local outlier factor, behind how many to a side of the value
-    it may lose anyone. Empty if nobody asked, or by another rule."""
-
-
-class Lost(NamedTuple):
-    """Records that are gone since an earlier scan; none, where every context is to be judged."""
-
-    codes: Codes
-    """Shape (attributes, lost)."""
-    values: Floats
-    nearer: NDArray[np.int32]
-    """Shape (lost, cells): how many that are left come before it on its side of the value."""
-    reach: int
-    """Behind so many members of a context nobody is looked at; 0: the rule looks at everyone."""
 
 
 @njit(cache=True, nogil=True)
@@ -169,26 +140,19 @@ def _nearest(
 def _mark_local_outliers(
     rule: Rule,
     always: int,
-    touched: NDArray[np.bool_],
     counts_of: Ints,
     values: Floats,
     codes: Ints,
     lengths: tuple[int, int],
     near: Near,
     marked: NDArray[np.bool_],
-    room: NDArray[np.int16],
 ) -> None:
-    """Mark the choices of a block in which the value's factor is above the bound.
-
-    Unless it is empty, `room` is written as well.
-    """
+    """Mark the choices of a block in which the value's factor is above the bound."""
     line, middle = near.line, rule.reach
     line[middle] = rule.value
-    for choice in range(len(touched)):
+    for choice in range(len(marked)):
         size = counts_of[choice, SIZE]
-        if len(room) > 0:
-            room[choice] = rule.reach
-        if not touched[choice] or size < 2:
+        if size < 2:
             marked[choice] = False
             continue
         chosen = always | (choice << 1)
@@ -203,90 +167,35 @@ def _mark_local_outliers(
             end += int((chosen >> codes[1, place]) & 1)
             if end == len(line):
                 break
-        marked[choice], looked = is_local_outlier(
+        marked[choice] = is_local_outlier(
             line[first:], middle - first, end - first, min(rule.n_neighbors, size - 1), rule.bound,
             near.starts, near.far, near.total,
         )  # fmt: skip
-        if len(room) > 0 and size - MOST_LOST > rule.n_neighbors:  # or it may have fewer neighbors
-            room[choice] = looked
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _mark_bare_bins(
     rule: Rule,
     always: int,
-    touched: NDArray[np.bool_],
     counts_of: Ints,
     sums_of: Floats,
     values: Floats,
     codes: Ints,
     lengths: tuple[int, int],
     marked: NDArray[np.bool_],
-    room: NDArray[np.int16],
 ) -> None:
-    """Mark the choices of a block in which the value's bin of a histogram is nearly empty.
-
-    Unless it is empty, `room` is written as well.
-    """
-    more = MOST_LOST if len(room) > 0 else 0
-    for choice in range(len(touched)):
-        if not touched[choice]:
-            continue
+    """Mark the choices of a block in which the value's bin of a histogram is nearly empty."""
+    for choice in range(len(marked)):
         chosen = always | (choice << 1)
         size, low, high = counts_of[choice, SIZE], sums_of[choice, LOW], sums_of[choice, HIGH]
         own = own_bin(rule.value, low, high, size, rule.bound)
         held = 1
         for side in range(2):
             for place in range(lengths[side]):
-                if held >= own.full + more or not is_inside(values[side, place], own):
+                if held >= own.full or not is_inside(values[side, place], own):
                     break
                 held += int((chosen >> codes[side, place]) & 1)
         marked[choice] = held < own.full
-        if len(room) > 0:
-            room[choice] = min(losses_endured(own, held, size, rule.bound), MOST_LOST)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _mark_decimated(
-    lost: Lost,
-    inside: List,
-    n_inside: int,
-    always: int,
-    inner_bits: int,
-    sums_of: Floats,
-    room: NDArray[np.int16],
-    gone: Floats,
-    gone_of: Floats,
-    touched: NDArray[np.bool_],
-) -> None:
-    """Mark the choices of a block that lost more than they have room for, or one of their ends.
-
-    `gone` and `gone_of` are room to work in: of each code and of each choice, how many are lost,
-    the lowest and the highest.
-    """
-    gone[:, 0], gone[:, 1], gone[:, 2] = 0.0, np.inf, -np.inf
-    for place in range(n_inside):
-        one = inside[place]
-        code = lost.codes[len(lost.codes) - 1, one]
-        gone[code, 0] += 1.0
-        gone[code, 1] = min(gone[code, 1], lost.values[one])
-        gone[code, 2] = max(gone[code, 2], lost.values[one])
-    gone_of[0, 0], gone_of[0, 1], gone_of[0, 2] = 0.0, np.inf, -np.inf
-    for code in range(len(gone)):
-        if (always >> code) & 1 == 1:
-            gone_of[0, 0] += gone[code, 0]
-            gone_of[0, 1] = min(gone_of[0, 1], gone[code, 1])
-            gone_of[0, 2] = max(gone_of[0, 2], gone[code, 2])
-    for code in range(inner_bits, 0, -1):
-        bit, more, low, high = 1 << (code - 1), gone[code, 0], gone[code, 1], gone[code, 2]
-        for without in range(0, 1 << inner_bits, 2 * bit):
-            gone_of[without + bit, 0] = gone_of[without, 0] + more
-            gone_of[without + bit, 1] = min(gone_of[without, 1], low)
-            gone_of[without + bit, 2] = max(gone_of[without, 2], high)
-    for choice in range(1 << inner_bits):
-        shrunk = gone_of[choice, 1] < sums_of[choice, LOW]
-        shrunk |= gone_of[choice, 2] > sums_of[choice, HIGH]
-        touched[choice] = shrunk or gone_of[choice, 0] > room[choice]
 
 
 @njit(cache=True, nogil=True)
@@ -345,52 +254,6 @@ def _sum_by_choice(
             sums_of[without + bit, HIGH] = max(sums_of[without, HIGH], high)
 
 
-@njit(cache=True, nogil=True)
-def _lost_inside(lost: Lost, choices: Ints, into: List) -> int:
-    """Those of the lost that some context of a block held."""
-    kept = 0
-    for one in range(lost.codes.shape[1]):
-        inside = True
-        for level in range(len(choices)):
-            inside &= (choices[level] >> np.int64(lost.codes[level, one])) & 1 == 1
-        into[kept] = one
-        kept += int(inside)
-    return kept
-
-
-@njit(cache=True, nogil=True)
-def _mark_touched(
-    lost: Lost,
-    one: int,
-    last: Codes,
-    listed: List,
-    length: int,
-    always: int,
-    inner_bits: int,
-    room: NDArray[np.int16],
-    nearer: Ints,
-    nearer_of: Ints,
-    touched: NDArray[np.bool_],
-) -> None:
-    """Mark the choices of a block that looked at one of the lost."""
-    own = 1 << np.int64(lost.codes[len(lost.codes) - 1, one])
-    nearer[:] = 0
-    nearer_of[0] = 0
-    for place in range(length):
-        code, more = last[listed[place]], lost.nearer[one, listed[place]]
-        nearer[code] += more
-        nearer_of[0] += more * int((always >> np.int64(code)) & 1)
-        if nearer_of[0] >= lost.reach:
-            return  # all choices hold these, so none looked so far
-    for code in range(inner_bits, 0, -1):
-        bit = 1 << (code - 1)
-        for without in range(0, 1 << inner_bits, 2 * bit):
-            nearer_of[without + bit] = nearer_of[without] + nearer[code]
-    for choice in range(1 << inner_bits):
-        held = (always | (choice << 1)) & own != 0
-        touched[choice] |= held and nearer_of[choice] < room[choice]
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def scan_contexts(
     first: int,
@@ -402,15 +265,9 @@ def scan_contexts(
     below: Side,
     above: Side,
     rule: Rule,
-    lost: Lost,
-    known: Verdicts,
-    found: Verdicts,
+    found: NDArray[np.int32],
 ) -> None:
-    """Write what is found of each context of blocks `first` to `stop`.
-
-    `known` is what a scan said of them while the `lost` were there; where nobody is lost, nothing
-    is read from it. Room is found where there is a place for it, and nobody lost.
-    """
+    """Write the utility of each context of blocks `first` to `stop`, NO_MATCH where it does not."""
     last = len(menus.n_choices) - 1
     reach = rule.reach
     looks = rule.kind > GRUBBS
@@ -428,11 +285,7 @@ def scan_contexts(
     seen = np.empty(n_codes, np.int64)
     nearest, near_codes = np.empty((2, longest)), np.empty((2, longest), np.int64)
     near = room_for(rule)
-    anew = lost.codes.shape[1] == 0
-    inside = np.empty(lost.codes.shape[1], np.int32)
-    nearer, nearer_of = np.empty(n_codes, np.int64), np.empty(inner, np.int64)
-    gone, gone_of = np.empty((n_codes, 3)), np.empty((inner, 3))
-    touched, marked = np.ones(inner, np.bool_), np.empty(inner, np.bool_)
+    marked = np.empty(inner, np.bool_)
     choices = np.full(last + 1, -1)
     narrowed = 0  # so many attributes' choices are in the lists of records
     narrowed_to = np.inf  # so far from the value the last of these lists goes
@@ -455,32 +308,9 @@ def scan_contexts(
             )  # fmt: skip
         narrowed = min(narrowed, changed)
         start = (block - first) << inner_bits
-        if not anew:
-            n_inside = _lost_inside(lost, choices, inside)
-            if n_inside == 0:
-                for choice in range(inner):
-                    found.utilities[start + choice] = known.utilities[start + choice]
-                continue
         _sum_by_code(cells, lists[0, last + 1], lengths[0, last + 1], counts, sums)
         _sum_by_choice(rule.value, counts, sums, always, inner_bits, counts_of, sums_of)
-        if not anew and rule.kind == HISTOGRAM:
-            _mark_decimated(
-                lost, inside, n_inside, always, inner_bits, sums_of,
-                known.room[start : start + inner], gone, gone_of, touched,
-            )  # fmt: skip
-        elif not anew:
-            held = 0
-            for place in range(n_inside):
-                held |= int(1 << np.int64(lost.codes[last, inside[place]]))
-            for choice in range(inner):
-                touched[choice] = lost.reach == 0 and (always | (choice << 1)) & held != 0
-            for place in range(n_inside if lost.reach > 0 else 0):
-                _mark_touched(
-                    lost, inside[place], cells.codes[last], lists[0, last + 1],
-                    lengths[0, last + 1], always, inner_bits, known.room[start : start + inner],
-                    nearer, nearer_of, touched,
-                )  # fmt: skip
-        if looks and touched.any():
+        if looks:
             low, high = sums_of[inner - 1, LOW], sums_of[inner - 1, HIGH]
             far = distance_needed(rule, counts_of[0, SIZE], low, high)
             if far > narrowed_to:
@@ -509,22 +339,18 @@ def scan_contexts(
             sides = (n_below, n_above)
             if rule.kind == HISTOGRAM:
                 _mark_bare_bins(
-                    rule, always, touched, counts_of, sums_of, nearest, near_codes, sides, marked,
-                    found.room[start : start + inner],
+                    rule, always, counts_of, sums_of, nearest, near_codes, sides, marked
                 )  # fmt: skip
             else:
                 _mark_local_outliers(
-                    rule, always, touched, counts_of, nearest, near_codes, sides, near, marked,
-                    found.room[start : start + inner],
+                    rule, always, counts_of, nearest, near_codes, sides, near, marked
                 )  # fmt: skip
         for choice in range(inner):
-            if not touched[choice]:
-                matches = known.utilities[start + choice] != NO_MATCH
-            elif rule.kind == GRUBBS:
+            if rule.kind == GRUBBS:
                 size = counts_of[choice, SIZE]
                 total, squares = sums_of[choice, TOTAL], sums_of[choice, SQUARES]
                 matches = grubbs_stands_out(size, total, squares, rule.critical)
             else:
                 matches = rule.kind == EVERYTHING or marked[choice]
             utility = counts_of[choice, WEIGHT] if matches else NO_MATCH
-            found.utilities[start + choice] = utility
+            found[start + choice] = utility
