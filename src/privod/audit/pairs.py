@@ -30,6 +30,7 @@ MOST_NUMBERS = 20_000  # of a release that is replayed
 LONGEST = 10**8  # nanoseconds that an answer about a few records may take
 FEW = 16  # of them
 MOST_CROWD = 64  # records that are made for a crowd
+BESIDE = 6  # tables that are adjacent to one: what is drawn of that is forced on all of them
 
 TINY = (0.0, -0.0, 5e-324, -5e-324, 1e-310, 2.0**-500, 1e-150)
 HUGE = (1e150, -1e150, 1.7e308, -1.7e308)
@@ -87,16 +88,24 @@ def table_pairs(
         places = [row() for _ in range(1 + number % 3)]
         others = [places[chance.integers(len(places))] for _ in range(size)]
         # Every other time one of theirs: where it comes to stand is a place that counts.
-        one = places[0] if number % 2 else row()
+        come = [places[at % len(places)] if at % 2 else row() for at in range(BESIDE)]
         if isinstance(adjacency, CrowdAdjacency):
             if adjacency.crowd > MOST_CROWD:
                 return
-            others += [one] * (adjacency.crowd - 1)
-        more = [one] * domain.max_rows_per_person
-        before = [row()] * domain.max_rows_per_person
-        left = others + before if adjacency == Replace() else others
-        pair = _table(domain, left, len(others)), _table(domain, others + more, len(others))
-        yield pair if chance.integers(2) else (pair[1], pair[0])
+            others += [come[0]] * (adjacency.crowd - 1)
+            come = come[:1] * 2
+        persons = [[one] for one in others]
+        more = [[one] * domain.max_rows_per_person for one in come]
+        if adjacency == Replace():
+            one, beside = [*persons, more[0]], [[*persons, each] for each in more[1:]]
+        elif chance.integers(2):
+            one, beside = persons, [[*persons, each] for each in more[1:]]
+        else:
+            one, beside = [*persons, *more[1:]], []
+            beside = [one[:at] + one[at + 1 :] for at in range(len(persons), len(one))]
+        here = _table(domain, one)
+        for each in beside:
+            yield here, _table(domain, each)
 
 
 def _values(column: Numeric, named: list[float]) -> list[float]:
@@ -109,13 +118,14 @@ def _values(column: Numeric, named: list[float]) -> list[float]:
     return [*steps * 2, *ends, *TINY, *HUGE, math.nan, *(one for one in asked if abs(one) < 1e308)]
 
 
-def _table(domain: Domain, rows: list[Row], others: int) -> Table:
-    """The rows; those past `others` are one person's, every other one has a person of its own."""
+def _table(domain: Domain, persons: list[list[Row]]) -> Table:
+    """The rows of these persons."""
+    rows = [row for person in persons for row in person]
     columns: dict[str, Any] = {
         name: [row[name] for row in rows] for name in (column.name for column in domain.columns)
     }
     if domain.person is not None:
-        columns[domain.person] = [str(min(place, others)) for place in range(len(rows))]
+        columns[domain.person] = [str(at) for at, person in enumerate(persons) for _ in person]
     return Table(domain, columns)
 
 
@@ -126,9 +136,12 @@ def variants(query: Query[Any], domain: Domain) -> Iterator[Query[Any]]:
     every number of it is changed too. What is refused must be refused as an invalid parameter.
     """
     yield query
-    table = _table(domain, [], 0)
+    table = _table(domain, [])
     value = query.answer(table, seeded(0)).value
     for field in fields(cast(Any, query)):
+        if field.name == "where":
+            yield from _conditional(query, domain)
+            continue
         now = getattr(query, field.name)
         described = getattr(getattr(value, field.name, None), "text", None)
         if now is None and isinstance(described, str):
@@ -136,6 +149,19 @@ def variants(query: Query[Any], domain: Domain) -> Iterator[Query[Any]]:
             yield from _accepted(query, domain, field.name, described)
         for other in _others(now):
             yield from _accepted(query, domain, field.name, other)
+
+
+def _conditional(query: Query[Any], domain: Domain) -> Iterator[Query[Any]]:
+    """The question about some of the records, also where records are replaced."""
+    adjacencies = (AddRemove(), Replace()) if hasattr(query, "adjacency") else (None,)
+    for column in domain.columns:
+        if isinstance(column, Numeric):
+            where: Any = {column.name: {"from": column.low / 2 + column.high / 2}}
+        else:
+            where = {column.name: [column.values[0]]}
+        for adjacency in adjacencies:
+            asked = query if adjacency is None else replace(cast(Any, query), adjacency=adjacency)
+            yield from _accepted(asked, domain, "where", where)
 
 
 def _accepted(query: Query[Any], domain: Domain, name: str, value: Any) -> Iterator[Query[Any]]:

@@ -160,16 +160,29 @@ def replay(
     same : callable, optional
         What of a release must be equal; its pickled bytes if not given.
     """
-    read = pickle.dumps if same is None else same
-    recorder = _Recorder(seed)
-    first = _run(mechanism, one, recorder)
-    player = _Player(seed, recorder.tape)
-    second = _run(mechanism, other, player)
-    if len(player.tape) < len(recorder.tape):
-        raise Unlike(f"{recorder.tape[len(player.tape)].law} is drawn from on one table only.")
-    if read(first) != read(second):
-        raise Unlike("The same draws make another release.")
-    return player.lost
+    return _Recording(mechanism, one, seed, pickle.dumps if same is None else same).lost(other)
+
+
+class _Recording:
+    """What a mechanism drew and released of one data set, to be forced on adjacent ones."""
+
+    def __init__(
+        self, mechanism: Mechanism, one: Any, seed: int, read: Callable[[Any], Any]
+    ) -> None:
+        self._mechanism, self._seed, self._read = mechanism, seed, read
+        self._recorder = _Recorder(seed)
+        self._released = read(_run(mechanism, one, self._recorder))
+
+    def lost(self, other: Any) -> Lost:
+        """What the draws lose between the two."""
+        tape = self._recorder.tape
+        player = _Player(self._seed, tape)
+        released = self._read(_run(self._mechanism, other, player))
+        if len(player.tape) < len(tape):
+            raise Unlike(f"{tape[len(player.tape)].law} is drawn from on one table only.")
+        if self._released != released:
+            raise Unlike("The same draws make another release.")
+        return player.lost
 
 
 def _run(mechanism: Mechanism, data: Any, randomness: Randomness) -> Any:
@@ -189,11 +202,15 @@ def replay_pairs(
     pairs: Iterable[tuple[Any, Any]],
     same: Callable[[Any], Any] | None = None,
 ) -> Replayed:
-    """Replay every pair, until one breaks the claim."""
+    """Replay every pair until one breaks the claim; what comes again is recorded once."""
     most, number = Lost(), 0
+    read = pickle.dumps if same is None else same
+    recorded: tuple[Any, _Recording] | None = None
     for number, pair in enumerate(pairs, start=1):
         try:
-            lost = replay(mechanism, *pair, seed=number, same=same)
+            if recorded is None or recorded[0] is not pair[0]:
+                recorded = pair[0], _Recording(mechanism, pair[0], number, read)
+            lost = recorded[1].lost(pair[1])
         except Unlike as found:
             return Replayed(what, claimed, number, most, str(found), pair)
         if not holds(lost, claimed):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privod.data import Categorical, Column, Numeric
 from privod.data.columns import column_from_json
-from privod.errors import InvalidData
+from privod.errors import InvalidData, InvalidParameter
 from privod.outliers.grid.kernels.profile import cells_of_rows, count_cells
 from privod.query.count_query import FEWEST_BINS, MOST_BINS
 
@@ -151,7 +151,7 @@ class Layout:
         found = cls(columns, ranges, data["bins"], centers, scales, unit, gaps)
         wrong = InvalidData("The cells do not fit the columns.")
         if unit and not LEAST_UNIT <= unit <= LARGEST_UNIT:
-            raise InvalidData(f"score_unit must be 0 or from {LEAST_UNIT} to {LARGEST_UNIT}.")
+            raise _outside(f"a score_unit of 0 or from {LEAST_UNIT} to {LARGEST_UNIT}", unit)
         if type(gaps) is not bool:
             raise wrong
         if len({column.name for column in columns}) != len(columns) or not columns:
@@ -164,11 +164,16 @@ class Layout:
         if len(scales) != len(centers):
             raise wrong
         if not all(LEAST_SCALE <= scale <= LARGEST_END for scale in scales):
-            raise InvalidData(f"scales must lie between {LEAST_SCALE} and {LARGEST_END}.")
+            raise _outside(f"scales from {LEAST_SCALE} to {LARGEST_END}", min(scales))
         ends = [end for pair in (*ranges, centers) for end in pair]
         if not all(abs(end) <= LARGEST_END for end in ends):
-            raise InvalidData(f"ranges and centers must lie within {LARGEST_END} of zero.")
+            raise _outside(f"ranges and centers within {LARGEST_END} of zero", max(ends))
         widths = [(high - low) / found.bins for low, high in ranges]
         if not all(width > 0 and math.isfinite(1 / width) for width in widths):
             raise wrong
         return found
+
+
+def _outside(rule: str, value: float) -> InvalidParameter:
+    """What is said of a number that no release has."""
+    return InvalidParameter("layout", f"must have {rule}", value, "Take it from a release.")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -317,6 +318,7 @@ def _interval(
     return min(int(places[low]), slot), max(int(places[high]), slot + 1)
 
 
+@lru_cache(maxsize=1 << 12)
 def _margin(n_before: int, n_after: int, share: float, noise: DiscreteLaplace) -> float:
     """What the summed noise of the counts stays below, with certainty 1 - DOUBT [Chernoff]."""
     scale = float(noise.scale)
