@@ -66,7 +66,7 @@ def test_an_estimator_holds_and_the_same_behind_a_scaler_does_not(
 
     def fitted(data: Any, randomness: Randomness) -> Any:
         pipeline = make_pipeline(StandardScaler(), detector) if scaled else detector
-        monkeypatch.setattr("privod.estimators.question.secure", lambda: randomness)
+        monkeypatch.setattr("privod.estimators.detector.secure", lambda: randomness)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyWarning)
             pipeline.fit(data)
