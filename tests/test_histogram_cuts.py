@@ -94,3 +94,10 @@ def test_a_value_lies_in_one_bin_or_none() -> None:
     assert edges.places(np.array([-1, 0, 0.99, 1, 4, 5])).tolist() == [-1, 0, 0, 1, 1, -1]
     gaps = WithGaps(edges, 3)
     assert gaps.places(np.array([np.nan, -np.inf, np.inf, 4.0, 9.0])).tolist() == [2, 3, 4, 1, -1]
+
+
+@pytest.mark.parametrize("edges", [{}, {"x": "log"}])
+def test_too_many_bins_are_refused_without_naming_them(edges: Any) -> None:
+    query = Histogram(columns=("x",), epsilon=1, bins=2**62, edges=edges)
+    with pytest.raises(InvalidParameter, match="must give at most 1000000 cells"):
+        query.check(Domain((Numeric("x", 1, 100),)))

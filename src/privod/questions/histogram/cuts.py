@@ -15,6 +15,7 @@ from privod.query.axes import Axis
 
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 WORDS = ("log", *MONTHS)
+MOST_CELLS = 1_000_000  # each is named and written out: some seconds, 300 MB
 MOST_EDGES = 10_000
 GAPS = ("missing", "below", "above")
 FORM = "Write {'amount': [0, 10, 100], 'day': 'month'}; the words are log, month, quarter, year."
@@ -56,6 +57,14 @@ def axis_of(column: Column, bins: int, cut: Cut, gaps: bool) -> Axis:
         return axis
     more = GAPS if axis.edges else GAPS[:1]
     return Axis(axis.column, (*axis.names, *more), axis.edges)
+
+
+def axis_size(column: Column, bins: int, cut: Cut, gaps: bool) -> int:
+    """How many cells a side has; those of equal intervals need not be named for that."""
+    named = cut and (cut[1] != "log" or bins <= MOST_CELLS)  # more are refused
+    if named or isinstance(column, Categorical | Ordinal):
+        return len(axis_of(column, bins, cut, gaps).names)
+    return bins + (len(GAPS) if gaps else 0)
 
 
 def _cut(column: Column, bins: int, cut: Cut) -> Axis:

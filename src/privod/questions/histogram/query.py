@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Categorical, Column, Domain, Ordinal, Table
+from privod.data import Column, Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.merged import MergedNoise
@@ -24,10 +24,15 @@ from privod.query.checks import ExactNumber, whole_number
 from privod.query.count_query import CountQuery, NoiseName, chance
 from privod.query.preview import Preview, of_counts
 from privod.query.query import Release
-from privod.questions.histogram.cuts import GAPS, axis_of, binning_of, read_edges
+from privod.questions.histogram.cuts import (
+    GAPS,
+    MOST_CELLS,
+    axis_of,
+    axis_size,
+    binning_of,
+    read_edges,
+)
 from privod.texts import did_you_mean
-
-MOST_CELLS = 1_000_000  # each is named and written out: some seconds, 300 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +115,10 @@ class Histogram(CountQuery[NoisyCounts]):
 
     def n_cells(self, domain: Domain) -> int:
         """How many counts the answer has."""
-        sizes = [
-            len(column.values) if isinstance(column, Categorical | Ordinal) else self.bins
-            for column in self._columns(domain)
-        ]
-        if math.prod(sizes) > MOST_CELLS and not self.edges:
-            return math.prod(sizes)  # refused; nobody needs to name them
-        return math.prod(len(axis.names) for axis in self._axes(domain))
+        sizes = (
+            axis_size(c, self.bins, self._cut(c.name), self.gaps) for c in self._columns(domain)
+        )
+        return math.prod(sizes)
 
     def preview(self, domain: Domain) -> Preview:
         return of_counts(self.count_noise, self.n_cells(domain))
