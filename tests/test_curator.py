@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privod import wire
 from privod.curator import Answer, Curator
 from privod.curator.results import NO_ANSWER
 from privod.data import Domain, Numeric, Table
@@ -358,13 +359,12 @@ def test_everything_is_there_after_a_restart(curator: Curator) -> None:
 
 
 def test_everything_public_can_be_written_as_json(curator: Curator) -> None:
-    import json
-
-    price = curator.price(question(), "people").to_json()
-    answer = curator.ask(question(), "people").to_json()
-    state = curator.budget("people")[0].to_json()
-    entries = [entry.to_json() for entry in curator.history()]
-    text = json.dumps([price, answer, state, entries])
+    price = curator.price(question(), "people")
+    priced = wire.Price.about(price, question(), curator.dataset("people").domain)
+    answer = wire.Answer.with_cost(curator.ask(question(), "people"))
+    state = wire.Budget.of(curator.budget("people")[0])
+    entries = [wire.Entry.of(entry) for entry in curator.history()]
+    text = wire.to_text([priced, answer, state, *entries])
     assert '"left": {"epsilon": "9/10", "delta": "0"}' in text
 
 

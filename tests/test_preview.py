@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
+from privod import wire
 from privod.cli import app
 from privod.curator import Curator
 from privod.data import Domain, Numeric, Table
@@ -199,7 +200,7 @@ def test_every_question_previews_its_answer_without_data(name: str) -> None:
     for query in QUERIES[name].examples(HOSPITAL):
         preview = query.preview(HOSPITAL)
         assert preview.sentence().endswith(".")
-        assert preview.to_json()["sentence"] == preview.sentence()
+        assert wire.Preview.of(preview).sentence == preview.sentence()
 
 
 def test_the_margin_of_a_preview_is_the_one_that_the_answer_states() -> None:

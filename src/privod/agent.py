@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from privod import wire
 from privod.client import Client
 from privod.errors import BudgetExceeded, NotAllowed, PrivodError, Unavailable
 from privod.privacy import Loss, decimal_text, exact
@@ -116,7 +117,8 @@ class Agent:
     def preview(self, dataset: str, question: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Say how wrong the answer will be, before it is paid for; looks at no rows, is free."""
         query = _query(question, parameters)
-        return query.preview(self._client.dataset(dataset).domain).to_json()
+        told = query.preview(self._client.dataset(dataset).domain)
+        return dict(wire.encode(wire.Preview.of(told)))
 
     def price(self, dataset: str, question: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """Say what a question costs and whether it is stored (then it is free); charges nothing."""

@@ -48,16 +48,6 @@ class Answer:
         cost = "It was answered before and cost nothing." if self.stored else f"Price: {charged}."
         return release_html(self.release, cost)
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        charges = [charge.to_json() for charge in self.charges]
-        return {
-            "release": self.release.to_json(),
-            "charges": charges,
-            "stored": self.stored,
-            "head": self.head,
-        }
-
 
 @dataclass(frozen=True)
 class StoredRelease:

@@ -129,12 +129,6 @@ class Charge:
     loss: Loss
     rho: Fraction | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        adjacency, loss = self.adjacency.to_json(), self.loss.to_json()
-        rho = None if self.rho is None else str(self.rho)
-        return {"entry": self.entry, "adjacency": adjacency, "loss": loss, "rho": rho}
-
 
 def now() -> str:
     """The time, UTC, as the ledger writes it."""

@@ -72,16 +72,6 @@ class PricedCharge:
     rho: Fraction | None = None
     questions_left: int | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        return {
-            "adjacency": self.adjacency.to_json(),
-            "loss": self.loss.to_json(),
-            "left": None if self.left is None else self.left.to_json(),
-            "rho": None if self.rho is None else str(self.rho),
-            "questions_left": self.questions_left,
-        }
-
 
 @dataclass(frozen=True)
 class Price:
@@ -116,15 +106,6 @@ class Price:
         if self.not_protected:
             lines.append(f"Not protected: {self.not_protected}")
         return paragraphs("Price" if self.affordable else "Over budget", *lines)
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        return {
-            "charges": [charge.to_json() for charge in self.charges],
-            "affordable": self.affordable,
-            "already_answered": self.already_answered,
-            "not_protected": self.not_protected,
-        }
 
 
 def fitting(questions: int | None) -> str:

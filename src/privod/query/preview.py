@@ -112,12 +112,6 @@ class Preview:
             text += f"; groups that differ by more than {2 * self.apart} can be told apart"
         return f"{text}."
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        unsaid = ("words", "least_margin")  # the sentence says both
-        shown = {name: value for name, value in vars(self).items() if name not in unsaid}
-        return {**shown, "sentence": self.sentence()}
-
 
 def of_counts(noise: DiscreteLaplace | DiscreteGaussian, n_counts: int, about: str = "") -> Preview:
     """The preview of so many counts that get this noise each."""

@@ -56,11 +56,6 @@ class Request:
             return RaiseBudget(self.dataset, self.adjacency, self.loss, reason)
         return OpenBudget(self.dataset, self.adjacency, self.loss)
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
-        loss = None if self.loss is None else self.loss.to_json()
-        return {**vars(self), "adjacency": self.adjacency.to_json(), "loss": loss}
-
 
 def read_requests(entries: Sequence[Entry]) -> tuple[Request, ...]:
     """Every request among these entries, with what became of it."""
