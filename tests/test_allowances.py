@@ -22,7 +22,7 @@ from privod.errors import (
     PrivodError,
 )
 from privod.ledger.acts import AdmitPerson, AllowExactCounts, ChargeAhead, CloseBudget, RaiseBudget
-from privod.ledger.prices import charges_due
+from privod.ledger.prices import divided_charges
 from privod.privacy import (
     AddRemove,
     Adjacency,
@@ -459,7 +459,7 @@ def test_a_narrow_question_has_no_bound_beside_a_replace_budget() -> None:
         BudgetState(place, "people", adjacency, Loss(1), Loss(0), role=role)
         for place, (adjacency, role) in enumerate([(Replace(), "main"), (CROWD, "narrow")])
     ]
-    _, unbounded = charges_due((Statement.of(Guarantee(Loss("0.1"), CROWD)),), budgets, 1)
+    _, unbounded = divided_charges((Statement.of(Guarantee(Loss("0.1"), CROWD)),), budgets, 1)
     assert [state.adjacency for state in unbounded] == [Replace()]
 
 

@@ -62,7 +62,7 @@ def curator(tmp_path: Path) -> Iterator[Curator]:
 
 
 def stored_keys(curator: Curator) -> list[str]:
-    with curator.database.glancing() as connection:
+    with curator.database.lookup() as connection:
         return [str(key) for (key,) in connection.execute("SELECT noise_key FROM unfinished")]
 
 

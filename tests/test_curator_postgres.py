@@ -94,7 +94,7 @@ def test_a_charge_is_on_the_disk_of_the_server_when_it_returns(curator: Curator)
         with curator.database.writing() as connection:
             ChargeElsewhere("people", lost, f"reason {number}").apply(connection)
             written = connection.execute("SELECT pg_current_wal_insert_lsn()")[0][0]
-        with curator.database.glancing() as connection:
+        with curator.database.lookup() as connection:
             flushed = connection.execute(
                 "SELECT pg_current_wal_flush_lsn() >= ?::pg_lsn", str(written)
             )

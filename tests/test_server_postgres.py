@@ -67,7 +67,7 @@ def is_done(api: httpx.Client, job: str) -> bool:
 def is_locked(server: Running) -> bool:
     """Whether somebody holds the lock that says that a server process is there."""
     number = lock_number(f"server-{server.site.id}") % 2**64
-    with server.curator.database.glancing() as connection:
+    with server.curator.database.lookup() as connection:
         locks = connection.execute(
             "SELECT classid::bigint, objid::bigint FROM pg_locks"
             " WHERE locktype = 'advisory' AND granted"
@@ -144,7 +144,7 @@ def test_an_answer_that_a_killed_server_left_is_begun_again_by_another_and_charg
             assert there.get(f"/jobs/{job}").json()["answer"]["release"] == same
         kinds = [entry.kind for entry in stays.curator.history("patients")]
         assert (kinds.count("charge"), kinds.count("release")) == (1, 1)
-        with stays.curator.database.glancing() as connection:
+        with stays.curator.database.lookup() as connection:
             assert connection.execute("SELECT 1 FROM unfinished") == []
 
 

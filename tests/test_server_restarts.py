@@ -103,14 +103,14 @@ def processes_of(directory: Path) -> list[str]:
 
 def key_of(curator: Curator) -> bytes:
     """The key of the one answer that was charged and is not stored."""
-    with curator.database.glancing() as connection:
+    with curator.database.lookup() as connection:
         ((key,),) = connection.execute("SELECT noise_key FROM unfinished")
     return bytes.fromhex(key)
 
 
 def expected(curator: Curator, query: dict[str, Any], key: bytes) -> Any:
     """The release that a key gives where nothing is interrupted."""
-    with curator.database.glancing() as connection:
+    with curator.database.lookup() as connection:
         folder, seal = where_rows_are(connection, "patients")
     rows = KeptRows(curator.directory / "rows", folder, seal, DOMAIN)
     asked = query_from_json(query)

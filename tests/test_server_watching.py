@@ -197,7 +197,7 @@ def test_a_log_line_says_nothing_of_what_an_exception_said() -> None:
 def test_readiness_misses_what_the_witness_saw(tmp_path: Path) -> None:
     with running(tmp_path) as server, server.api() as api:
         assert api.get("/ready").status_code == 200
-        later = Head(server.curator.custody.head().number + 5, "0" * 64)
+        later = Head(server.curator.witnessed.head().number + 5, "0" * 64)
         server.curator.witnesses.note(later)
         told = api.get("/ready")
         assert told.status_code == 503

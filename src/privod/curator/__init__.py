@@ -1,4 +1,4 @@
-"""Who holds the data, answers, and keeps count."""
+"""The curator: holds the data, answers questions and keeps count."""
 
 from privod.curator.curator import Curator
 from privod.curator.migration import backup, migrate, restore

@@ -1,4 +1,4 @@
-"""Price, charge, look, store, answer: in that order, always."""
+"""How a question is answered: price, charge, look, store, answer, always in that order."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privod.curator import work
-from privod.curator.custody import Custody
 from privod.curator.publication import NOT_STORED, GivenUp, Interrupted, Look, found, publish
 from privod.curator.questions import Question, adapted
 from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tables import Tables
+from privod.curator.witnessed_ledger import WitnessedLedger
 from privod.curator.work import PendingAnswer, State
 from privod.engines.size import IN_MEMORY, SizeClass
 from privod.errors import (
@@ -55,15 +55,15 @@ class Asking:
 
     Parameters
     ----------
-    custody : Custody
-        Says whether the ledger may sell.
+    witnessed : WitnessedLedger
+        Says whether the ledger may answer new questions.
     rows, tables : RowStore, Tables
         Where the rows are, and those that are held in memory.
     """
 
-    def __init__(self, custody: Custody, rows: RowStore, tables: Tables) -> None:
-        self._custody = custody
-        self._database = custody.database
+    def __init__(self, witnessed: WitnessedLedger, rows: RowStore, tables: Tables) -> None:
+        self._witnessed = witnessed
+        self._database = witnessed.database
         self._rows = rows
         self._tables = tables
         self._failed: set[tuple[str, bytes]] = set()
@@ -95,7 +95,7 @@ class Asking:
             most = size.most_records
             seconds = question.query.seconds(dataset.domain, most)
             try:
-                dues = question.dues(connection)
+                due = question.charges_due(connection)
             except (NoPromise, NotFound, InvalidParameter):
                 if not left:
                     raise
@@ -108,7 +108,7 @@ class Asking:
                     most_records=most,
                     begun=True,
                 )
-            found = price_of(dues, unprotected, ledger.limits_of(connection, dues, token))
+            found = price_of(due, unprotected, ledger.limits_of(connection, due, token))
         if left and not found.affordable:
             found = replace(found, charges=(), affordable=True)
         return replace(found, about_seconds=seconds, most_records=most, begun=left)
@@ -122,15 +122,15 @@ class Asking:
             paid = question.paid_before(connection, request_id)
             if not paid and not work.is_charged(connection, question.key):
                 self._check_size(question, *store.where_rows_are(connection, dataset.name))
-                dues = question.dues(connection)
+                due = question.charges_due(connection)
                 rows = dataset.domain.max_rows_per_person
-                ledger.check_left(dataset.name, dues, rows)
-                ledger.check_token(connection, dues, token, rows)
+                ledger.check_left(dataset.name, due, rows)
+                ledger.check_token(connection, due, token, rows)
 
     def state(self, query: Query[Any], dataset: DataSet, request_id: str | None = None) -> State:
         """How far the answer to a question has come; charged by anybody, if no id is given."""
         question = self._checked(query, dataset)
-        with self._database.glancing() as connection:
+        with self._database.lookup() as connection:
             return question.state(connection, request_id)
 
     def ask(
@@ -144,7 +144,7 @@ class Asking:
     ) -> Answer:
         """Answer a question, at the price that `price` says."""
         question, of = self._checked(query, dataset), dataset.name
-        with self._database.glancing() as connection:
+        with self._database.lookup() as connection:
             paid = question.paid_before(connection, asker.request_id)
             stored = store.find_release(connection, question.key, question.query)
         if stored is not None:
@@ -152,7 +152,7 @@ class Asking:
         with self._database.reading() as connection:
             left = work.is_charged(connection, question.key)
             if not left:
-                question.dues(connection)
+                question.charges_due(connection)
             folder, seal = store.where_rows_are(connection, of)
             _check_open(connection, of)
         if left or not paid:
@@ -172,7 +172,7 @@ class Asking:
                     looked_up = found(question, rows, look or self._look, begun.key)
                 finally:
                     wait_for_release_time()
-                answer = publish(self._custody, question, looked_up, begun, asker.name)
+                answer = publish(self._witnessed, question, looked_up, begun, asker.name)
             if begun.request == asker.request_id:
                 return answer
             return replace(answer, charges=(), stored=True)  # somebody else paid for it
@@ -185,7 +185,7 @@ class Asking:
         of, charged = question.dataset.name, LEFT if left else "Nothing was charged."
         if not self._rows.can_be_read(folder):
             raise Unavailable(
-                f"The rows of {of!r} are not in {str(self._custody.directory)!r}. {charged}"
+                f"The rows of {of!r} are not in {str(self._witnessed.directory)!r}. {charged}"
                 " Restore them from a backup, or open the directory that holds them."
             )
         if not left:
@@ -223,14 +223,14 @@ class Asking:
             if begun is None and question.paid_before(connection, asker.request_id):
                 return None  # and no error, which would undo that a key is erased
             _check_open(connection, of)  # it may have been retired while this waited
-            self._custody.check_sells(connection)
+            self._witnessed.check_may_charge(connection)
             if begun is not None:
                 return begun
-            dues = question.dues(connection)
+            due = question.charges_due(connection)
             charges = ledger.charge(
                 connection,
                 of,
-                dues,
+                due,
                 question.text,
                 asker.name,
                 asker.request_id,
@@ -268,7 +268,7 @@ class Asking:
         """
         try:
             self.erase_failed()
-            with self._database.glancing() as connection:
+            with self._database.lookup() as connection:
                 stored = store.find_release(connection, question.key, question.query)
         except PrivodError as problem:
             raise Interrupted(NOT_STORED) from problem
@@ -290,7 +290,7 @@ class Asking:
 
     def _already(self, question: Question, release: Release[Any]) -> Answer:
         """An answer that is stored."""
-        head = self._custody.let_see(question.key)
+        head = self._witnessed.ensure_durable(question.key)
         return Answer(release, (), stored=True, head=str(head))
 
     def _look(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Release[Any]:

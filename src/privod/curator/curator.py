@@ -1,4 +1,4 @@
-"""The one way in: a method for each thing that can be wanted of a curator."""
+"""`Curator`, the one way to data and ledger: a method for what people do daily."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from privod.curator.asking import Asker, Asking
-from privod.curator.custody import Custody
 from privod.curator.duplicates import same_rows
 from privod.curator.protection import (
     SAMPLE,
@@ -25,6 +24,7 @@ from privod.curator.rows import KeptRows, RowStore
 from privod.curator.server_notes import ServerNotes
 from privod.curator.tables import Tables
 from privod.curator.tokens import TokenStore
+from privod.curator.witnessed_ledger import WitnessedLedger
 from privod.curator.work import JobRecords
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
@@ -94,8 +94,8 @@ class Curator:
             bring_up_to_date(database)
         if not database.read_only:
             self._rows.remove_unfinished()
-        self.custody = Custody(database, witnesses, directory, restoring=restoring)
-        self.asking = Asking(self.custody, self._rows, self._tables)
+        self.witnessed = WitnessedLedger(database, witnesses, directory, restoring=restoring)
+        self.asking = Asking(self.witnessed, self._rows, self._tables)
 
     @classmethod
     def open(
@@ -125,7 +125,7 @@ class Curator:
             Whether to change nothing at all: for a copy, or a directory that cannot be written.
         restoring : bool
             Whether to open a ledger that is behind its witness, or a backup. It can be read,
-            charged by its owner and accepted (`accept_restored`), and sells nothing before that.
+            charged by its owner and accepted (`accept_restored`); it answers nothing before.
         engine : str, optional
             Who adds up over rows that are not held in memory: "tls://host:port" of a Dask
             scheduler, or "local:N" for N workers on this machine (`privod[dask]`).
@@ -194,7 +194,7 @@ class Curator:
         Charge what is missing first (`ChargeElsewhere`): what was asked then has been seen. The
         acceptance is an entry of its own, which says what the witness had seen.
         """
-        return self.custody.accept_restored(reason)
+        return self.witnessed.accept_restored(reason)
 
     # ---- data sets and budgets -------------------------------------------------------------------
 
@@ -398,9 +398,9 @@ class Curator:
             domains = store.versions_of(connection, root) if brought else {}
         for domain in domains.values():
             try_report(domain, brought)
-        with self.custody.writing(durably=act.reveals) as connection:
+        with self.witnessed.writing(durably=act.reveals) as connection:
             if act.reveals:
-                self.custody.check_sells(connection)
+                self.witnessed.check_may_charge(connection)
             if not confirmed and (lost := act.gives_up(connection)):
                 raise NeedsConfirmation(lost)
             done = act.apply(connection)
@@ -543,7 +543,7 @@ class Curator:
             release = store.find_release(connection, key)
         if release is None:
             raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
-        self.custody.let_see(key)
+        self.witnessed.ensure_durable(key)
         return release
 
     def stored_release(self, of: str, query: Query[Any]) -> StoredRelease:
@@ -553,7 +553,7 @@ class Curator:
             store.find_dataset(connection, of)
             if not store.has_release(connection, key):
                 raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
-        return StoredRelease(key, str(self.custody.let_see(key)))
+        return StoredRelease(key, str(self.witnessed.ensure_durable(key)))
 
     def releases(self, of: str) -> tuple[Release[Any], ...]:
         """Every stored answer about a data set."""
@@ -562,12 +562,12 @@ class Curator:
             found = tuple(store.read_releases(connection, of))
         if found:  # who has seen the newest has seen all
             newest = canonical_json(found[-1].query.to_json())
-            self.custody.let_see(store.question_key(of, newest))
+            self.witnessed.ensure_durable(store.question_key(of, newest))
         return found
 
     def head(self) -> str:
         """How long the ledger is and what it ends in: note it elsewhere, to compare later."""
-        return str(self.custody.head())
+        return str(self.witnessed.head())
 
     def check_ledger(self) -> None:
         """Raise unless the ledger can be read and contains what its witnesses saw: in a moment."""

@@ -1,4 +1,4 @@
-"""Were the same rows registered before, under another name and with budgets of their own?
+"""Detect rows that are registered twice, under another name and with budgets of their own.
 
 Then what is lost about these people is what both names' budgets allow together, and no budget says
 so. It is found by comparing what lies on disk, and told to the owner alone. Without persons the

@@ -38,8 +38,8 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
         private_file(target / LEDGER_FILE)
         curator.database.copy_to(target / LEDGER_FILE)
         with Curator.open(target, restoring=True) as copy:
-            copy.custody.mark_as_backup()  # first of all, so that a copy cut short sells nothing
-            copy.witnesses.start_anew(copy.custody.head())
+            copy.witnessed.mark_as_backup()  # first, so that a copy cut short answers nothing
+            copy.witnesses.start_anew(copy.witnessed.head())
             copy.job_records.drop_waiting()  # the original's server answers them
             copy.server_notes.clear()
             # Rows never change and are there before their entry, so the later copy is complete.
@@ -57,8 +57,8 @@ def restore(
     """Put a backup in a new place and verify it there; the backup stays as it is.
 
     A backup lacks what was charged after it was made, and where it came from may still answer. So
-    it sells nothing where it is put back either: open it with `restoring=True`, charge what it
-    lacks (`ChargeElsewhere`), and accept it (`accept_restored`).
+    it answers nothing new where it is put back either: open it with `restoring=True`, charge what
+    it lacks (`ChargeElsewhere`), and accept it (`accept_restored`).
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def migrate(source: Curator, target: Curator) -> Verification:
         for table in TABLES:
             _copy_table(old, new, table)
         new.execute("UPDATE head SET moved_to = NULL")
-    target.witnesses.note(target.custody.head())
+    target.witnesses.note(target.witnessed.head())
     return target.verify(expected_head=source.head())
 
 

@@ -1,4 +1,4 @@
-"""Whom do narrow promises protect? A count over the rows themselves, for their owner alone.
+"""Count whom narrow guarantees protect among the rows, for their owner alone.
 
 Exact and NOT private. Whether an owner opens an allowance after reading it depends on rows, so that
 decision tells something about them; the report says so.

@@ -1,4 +1,4 @@
-"""From rows to an answer that is stored: only what is stored is ever shown."""
+"""Store the answer found in the rows: only what is stored is ever shown."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from privod.curator.custody import Custody
 from privod.curator.questions import Question
 from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows
+from privod.curator.witnessed_ledger import WitnessedLedger
 from privod.curator.work import PendingAnswer, erase, is_charged
 from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
 from privod.ledger import chain as ledger
@@ -59,7 +59,7 @@ def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> 
 
 
 def publish(
-    custody: Custody,
+    witnessed: WitnessedLedger,
     question: Question,
     found: Release[Any],
     begun: PendingAnswer,
@@ -71,7 +71,7 @@ def publish(
     """
     of, ask = question.dataset.name, begun.charges[0].entry
     try:
-        with custody.database.writing() as connection:
+        with witnessed.database.writing() as connection:
             release = store.find_release(connection, question.key, question.query)
             # Two were charged after a lock was lost: the first release counts.
             if release is None:
@@ -82,7 +82,7 @@ def publish(
                 store.enter_release(connection, of, question.text, text, ask, asked_by)
             erase(connection, question.key)
             head = Head(*ledger.read_head(connection))
-        custody.witnesses.note(head)
+        witnessed.witnesses.note(head)
     except (Unavailable, LedgerDamaged) as problem:
         if begun.key is not None and isinstance(problem, Unavailable):
             raise Interrupted(NOT_STORED) from problem

@@ -1,4 +1,4 @@
-"""May this be asked? Every public check of a question, the same for its price and its answer."""
+"""Every public check of a question, the same for its price and its answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Due
 from privod.ledger.database import Connection
 from privod.ledger.persons import check_unit, is_beyond_add_remove
-from privod.ledger.prices import dues_of, is_paid_for
+from privod.ledger.prices import charges_due, is_paid_for
 from privod.ledger.store import DataSet
 from privod.privacy import Cost, Guarantee, Loss, Secrecy, Zcdp
 from privod.query.catalog import QUERIES
@@ -82,19 +82,19 @@ class Question:
         promised = guarantee.of_persons(dataset.domain.max_rows_per_person)
         return cls(query, dataset, promised, text, store.question_key(dataset.name, text))
 
-    def dues(self, connection: Connection) -> list[Due]:
+    def charges_due(self, connection: Connection) -> list[Due]:
         """Which budgets pay for it, and how much each."""
         budgets = ledger.budgets_of(connection, self.dataset.root)
         name, dataset = self.query.name, self.dataset
         statements = self.query.statements(dataset.domain)
         if is_beyond_add_remove(statements):
             check_unit(statements[0].adjacency, store.versions_of(connection, dataset.root))
-        dues = dues_of(statements, budgets, dataset.domain, name, dataset.name)
-        check_admitted(connection, dataset.root, statements[0].adjacency, dues)
-        check_exact_counts(connection, dataset, self.query, dues)
+        due = charges_due(statements, budgets, dataset.domain, name, dataset.name)
+        check_admitted(connection, dataset.root, statements[0].adjacency, due)
+        check_exact_counts(connection, dataset, self.query, due)
         if is_paid_for(connection, dataset.name, self.query):
-            return [(state, FREE) for state, _ in dues]
-        return dues
+            return [(state, FREE) for state, _ in due]
+        return due
 
     def paid_before(self, connection: Connection, request_id: str | None) -> bool:
         """Whether this request was charged already; it may not have been for another question."""

@@ -1,4 +1,4 @@
-"""May a data set be registered, and whose budgets does it share?"""
+"""Checks of a registration: its name, its domain, and whose budgets it shares."""
 
 from __future__ import annotations
 

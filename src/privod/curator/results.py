@@ -1,4 +1,4 @@
-"""What a curator gives back: an answer with its price, a data set with what became of its rows."""
+"""What a curator returns: an answer with its price, a data set with the report of its intake."""
 
 from __future__ import annotations
 

@@ -66,12 +66,12 @@ class ServerNotes:
 
     def find(self, kind: str, key: str) -> Note | None:
         """What was noted."""
-        with self._database.glancing() as connection:
+        with self._database.lookup() as connection:
             return _find(connection, kind, key)
 
     def count(self, kind: str, oldest: float) -> int:
         """How many notes of a kind are no older."""
-        with self._database.glancing() as connection:
+        with self._database.lookup() as connection:
             rows = connection.execute(
                 "SELECT COUNT(*) FROM server_notes WHERE kind = ? AND time >= ?",
                 *(kind, _stored(oldest)),

@@ -1,4 +1,4 @@
-"""Who may come in: hashes of tokens, each with a role and, if limited, a data set."""
+"""Tokens: hashes, each with a role and, if limited, a data set."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class TokenStore:
 
     def find_token(self, hash: str) -> Token | None:
         """The token with this hash, unless it was revoked or has expired."""
-        with self._database.glancing() as connection:
+        with self._database.lookup() as connection:
             rows = connection.execute(
                 f"{_TOKEN} WHERE hash = ? AND revoked IS NULL AND (expires IS NULL OR expires > ?)",
                 hash,

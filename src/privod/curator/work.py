@@ -214,7 +214,7 @@ class JobRecords:
 
     def find(self, job_id: str) -> JobRecord | None:
         """The record of a job."""
-        with self._database.glancing() as connection:
+        with self._database.lookup() as connection:
             found = _read(connection, "WHERE id = ?", job_id)
         return found[0] if found else None
 

@@ -1,4 +1,4 @@
-"""Who acts: whose name and token stand in the entries that are made meanwhile."""
+"""Who acts: the name and the token that stand in the entries made meanwhile."""
 
 from __future__ import annotations
 

@@ -40,13 +40,11 @@ def is_admitted(asked: SameContexts, persons: Sequence[SameContexts]) -> bool:
     return asked in persons or all(one in persons for one in asked.each())
 
 
-def check_admitted(
-    connection: Connection, root: str, asked: Adjacency, dues: Sequence[Due]
-) -> None:
+def check_admitted(connection: Connection, root: str, asked: Adjacency, due: Sequence[Due]) -> None:
     """Refuse a question about a person whom the owner did not admit."""
     if not isinstance(asked, SameContexts):
         return
-    by_list = [state for state, _ in dues if isinstance(state.adjacency, AdmittedContexts)]
+    by_list = [state for state, _ in due if isinstance(state.adjacency, AdmittedContexts)]
     if by_list and not is_admitted(asked, admitted(connection, root)):
         raise NoPromise(
             "Questions about contexts may be asked only about persons whom the owner admitted, with"
@@ -91,14 +89,14 @@ def exact_counts_of(connection: Connection, root: str) -> ExactCounts:
 
 
 def check_exact_counts(
-    connection: Connection, dataset: DataSet, query: Query[Any], dues: Sequence[Due]
+    connection: Connection, dataset: DataSet, query: Query[Any], due: Sequence[Due]
 ) -> None:
     """Refuse a question that would tell more counts exactly than the owner allows."""
     counts = query.exact_counts(dataset.domain)
     if counts == 0:
         return
     found = exact_counts_of(connection, dataset.root)
-    for state, _ in dues:
+    for state, _ in due:
         if counts > found.left(state.number):
             left = max(0, found.left(state.number))
             total = found.told[state.number] + counts

@@ -1,4 +1,4 @@
-"""What an owner allows, what of it is spent, and whether one more question can be paid.
+"""The state of a budget: its limit, what is spent, and whether one more question can be paid.
 
 A budget counts in one of two ways. By *sums*: epsilons and deltas add up. By *zcdp*: it also adds
 up squares, so that many small questions fit [proofs/zcdp.md]. A question is paid then if either

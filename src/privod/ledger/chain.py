@@ -286,7 +286,7 @@ def carried(state: BudgetState) -> str | None:
 def charge(
     connection: Connection,
     dataset: str,
-    dues: Sequence[Due],
+    due: Sequence[Due],
     query: str,
     asked_by: str,
     request: str | None,
@@ -294,15 +294,15 @@ def charge(
     rows_per_person: int = 1,
 ) -> tuple[Charge, ...]:
     """Charge a question to all of these budgets, or, if one would be overspent, to none."""
-    check_left(dataset, dues, rows_per_person)
-    check_token(connection, dues, token, rows_per_person)
-    return enter_charges(connection, dataset, dues, query, asked_by, request, token)
+    check_left(dataset, due, rows_per_person)
+    check_token(connection, due, token, rows_per_person)
+    return enter_charges(connection, dataset, due, query, asked_by, request, token)
 
 
 def enter_charges(
     connection: Connection,
     dataset: str,
-    dues: Sequence[Due],
+    due: Sequence[Due],
     query: str,
     asked_by: str,
     request: str | None,
@@ -310,7 +310,7 @@ def enter_charges(
 ) -> tuple[Charge, ...]:
     """Charge all of these budgets, whatever is left there."""
     charges: list[Charge] = []
-    for state, cost in dues:
+    for state, cost in due:
         concentrated = state.conversion_delta is not None
         details = canonical_json({"zcdp": cost.zcdp.to_json()}) if concentrated else None
         number = append(
@@ -347,12 +347,12 @@ def charges_of(connection: Connection, ask: int) -> tuple[Charge, ...]:
     return tuple(charges)
 
 
-def check_left(dataset: str, dues: Sequence[Due], rows_per_person: int) -> None:
+def check_left(dataset: str, due: Sequence[Due], rows_per_person: int) -> None:
     """Refuse a question that would overspend one of these budgets.
 
     What is due counts `rows_per_person` already; the refusal names them.
     """
-    for state, cost in dues:
+    for state, cost in due:
         if state.after(cost) is None:
             brought = f"{state.spent + cost.loss}"
             if state.zcdp is not None:
@@ -381,11 +381,11 @@ def _allowed_rho(state: BudgetState) -> str:
 
 
 def check_token(
-    connection: Connection, dues: Sequence[Due], token: str | None, rows_per_person: int
+    connection: Connection, due: Sequence[Due], token: str | None, rows_per_person: int
 ) -> None:
     """Refuse a question that would bring a token past what its owner allows it of a budget."""
-    limits = limits_of(connection, dues, token)
-    for state, cost in dues:
+    limits = limits_of(connection, due, token)
+    for state, cost in due:
         allowed = limits.get(state.number)
         if allowed is not None and allowed.after(cost) is None:
             raise BudgetExceeded(
@@ -397,12 +397,12 @@ def check_token(
 
 
 def limits_of(
-    connection: Connection, dues: Sequence[Due], token: str | None
+    connection: Connection, due: Sequence[Due], token: str | None
 ) -> dict[int, BudgetState]:
     """What a token may spend of these budgets, by their numbers, where it has a limit."""
     if token is None:
         return {}
-    found = {state.number: allowed_to(connection, state, token) for state, _ in dues}
+    found = {state.number: allowed_to(connection, state, token) for state, _ in due}
     return {number: allowed for number, allowed in found.items() if allowed is not None}
 
 

@@ -3,7 +3,7 @@
 Two kinds of transaction are what the rest of the curator knows: `reading`, which sees one moment,
 and `writing`, of which only one runs at a time and which is on disk when it returns. The next
 writer begins as soon as one has committed, and what both wrote reaches the disk together.
-`glancing` is for a single lookup, and `alone` keeps two askers of one question apart while the
+`lookup` is for a single lookup, and `alone` keeps two askers of one question apart while the
 first is answered.
 """
 
@@ -94,7 +94,7 @@ class Database(ABC):
         """What the engine's own check says against its files; "" if nothing."""
 
     @contextmanager
-    def glancing(self) -> Iterator[Connection]:
+    def lookup(self) -> Iterator[Connection]:
         """Look something up; each statement by itself sees one moment. The quickest way to read."""
         with self._connected() as driver:
             yield Connection(driver, self._placeholder)

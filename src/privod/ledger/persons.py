@@ -1,4 +1,4 @@
-"""May a person have several rows? Not where a promise speaks of single records alone."""
+"""Refuse several rows per person where a guarantee speaks of single records."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class PostgreSQL(Database):
 
     def clock(self) -> float:
         """Seconds since 1970 at the server: hosts' own clocks may differ."""
-        with self.glancing() as connection:
+        with self.lookup() as connection:
             rows = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
         return float(rows[0][0])
 

@@ -1,4 +1,4 @@
-"""What does a question cost, and which budgets pay?
+"""The price of a question: what it costs, and which budgets pay.
 
 A main budget (add-remove, replace) pays for every question that states a loss under its adjacency;
 one that states none is refused while that budget is open. A question whose guarantee holds under a
@@ -116,14 +116,14 @@ def fitting(questions: int | None) -> str:
 
 
 def price_of(
-    dues: Sequence[Due], not_protected: str = "", limits: Mapping[int, BudgetState] | None = None
+    due: Sequence[Due], not_protected: str = "", limits: Mapping[int, BudgetState] | None = None
 ) -> Price:
     """The price of a question that is not answered yet.
 
     `limits` says what the asker may spend of a budget, by its number, where there is such a limit.
     """
     charges = []
-    for state, cost in dues:
+    for state, cost in due:
         allowed = [state, *([limits[state.number]] if limits and state.number in limits else [])]
         after = [one.after(cost) for one in allowed]
         left = [None if one is None else one.left for one in after]
@@ -222,7 +222,7 @@ def is_narrow(statements: Sequence[Statement]) -> bool:
     )
 
 
-def charges_due(
+def divided_charges(
     statements: Sequence[Statement], budgets: Sequence[BudgetState], cap: int
 ) -> tuple[list[Due], list[BudgetState]]:
     """Which of the open budgets pay and how much, and under which main ones there is no bound."""
@@ -257,7 +257,7 @@ def _from_allowances(
     return sorted(found, key=lambda one: (one[0].adjacency != asked, one[0].number))[:1]
 
 
-def dues_of(
+def charges_due(
     statements: Sequence[Statement],
     budgets: Sequence[BudgetState],
     domain: Domain,
@@ -278,7 +278,7 @@ def dues_of(
             f" `privod open {shlex.quote(of)} --epsilon LIMIT`. Prices before that, on made-up"
             " rows: `privod rehearse`."
         )
-    due, unbounded = charges_due(statements, opened, domain.max_rows_per_person)
+    due, unbounded = divided_charges(statements, opened, domain.max_rows_per_person)
     asked = statements[0].adjacency.name
     if unbounded and not revealed:
         names = ", ".join(sorted({state.adjacency.name for state in unbounded}))

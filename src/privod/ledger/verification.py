@@ -1,4 +1,4 @@
-"""Is the ledger what it says it is? Recompute every hash, price, sum, seal and digest.
+"""Verify a ledger: recompute every hash, price, sum, seal and digest.
 
 The chain shows any entry that was changed, removed or inserted; the head shows a tail that was cut
 off; the replay shows entries that were never allowed; the witness shows a ledger that was rolled
@@ -24,8 +24,8 @@ from privod.ledger.database import Connection, Database
 from privod.ledger.prices import (
     ELSEWHERE,
     begun_with,
-    charges_due,
     costs_before,
+    divided_charges,
     shares_charge,
     statements_of,
 )
@@ -289,7 +289,7 @@ def _due(
 ) -> dict[int, Cost]:
     """What a question costs each budget that was open when it was asked."""
     opened = [state for state in (as_of(state, ask) for state in budgets) if state is not None]
-    return {state.number: cost for state, cost in charges_due(statements, opened, cap)[0]}
+    return {state.number: cost for state, cost in divided_charges(statements, opened, cap)[0]}
 
 
 def _check_admitted(

@@ -1,8 +1,8 @@
-"""Was the ledger rolled back? A witness beside it remembers how far it had come.
+"""Witnesses of a ledger: files that remember how far it had come, to detect a rollback.
 
 A database that loses the tail of its write-ahead log, or is replaced by an older copy, is whole in
 itself: nothing in it says that there was more. So the latest head is written to a file of its own,
-durably and before an answer leaves, and a ledger that does not contain that head sells nothing.
+durably and before an answer leaves, and a ledger without that head answers nothing new.
 """
 
 from __future__ import annotations
@@ -223,15 +223,15 @@ class Witnesses:
             if length < noted.number:
                 raise LedgerDamaged(
                     f"The ledger ends with entry {length}, and its witness {str(file.path)!r} saw"
-                    f" entry {noted.number}: it was cut off, or replaced by an older copy. It sells"
-                    f" nothing. {WAY_OUT}"
+                    f" entry {noted.number}: it was cut off, or replaced by an older copy. It"
+                    f" answers nothing new. {WAY_OUT}"
                 )
             rows = connection.execute("SELECT hash FROM entries WHERE number = ?", noted.number)
             if not rows or rows[0][0] != noted.hash:
                 raise LedgerDamaged(
                     f"Entry {noted.number} of the ledger is not the one that its witness"
-                    f" {str(file.path)!r} saw: another ledger was put in its place. It sells"
-                    f" nothing. {WAY_OUT}"
+                    f" {str(file.path)!r} saw: another ledger was put in its place. It"
+                    f" answers nothing new. {WAY_OUT}"
                 )
 
     def hold(self, number: int) -> bool:

@@ -1,4 +1,4 @@
-"""Which two data sets must look alike: the relation under which a promise is made.
+"""Adjacency of data sets: the relation under which a guarantee is made.
 
 Adjacencies nest. A pair of a narrow adjacency can be reached in a number of steps of a wider one,
 so a loss promised under the wide one holds, times that number, under the narrow one; never the

@@ -1,4 +1,4 @@
-"""What is promised: a loss under an adjacency, or, between parties, who learns what."""
+"""Guarantees: a loss under an adjacency or, between parties, who learns what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much one release may reveal: epsilon and delta, as exact fractions that only add up."""
+"""Privacy loss: epsilon and delta as exact fractions that only add up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do many small losses add up? By their squares: zero-concentrated differential privacy.
+"""Zero-concentrated differential privacy: many small losses add up by their squares.
 
 A mechanism is rho-zCDP [Bun and Steinke 2016] if, for adjacent data sets and every order a > 1, the
 Renyi divergence of its outputs is at most rho a. Such losses add up, also when every question is

@@ -1,4 +1,4 @@
-"""Is this a value that a parameter may have? What several questions ask of theirs.
+"""Checks of parameter values that several questions share.
 
 Each reads what was given (a text where JSON has no better, a list for a tuple) and returns what is
 stored, or raises `InvalidParameter`; nothing here looks at rows.

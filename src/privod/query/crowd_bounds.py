@@ -1,4 +1,4 @@
-"""By how much can one change move a count of outliers: on any data set, and near this one?
+"""Sensitivity of a count of outliers: on any data set (global) and near this one (local).
 
 The worst case over all data sets is k K [Okada 2015, Theorem 4]; near a data set it is a cover of
 the records at the line, which grows slowly as records change. Proofs in

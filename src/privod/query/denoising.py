@@ -1,4 +1,4 @@
-"""How many records does a noisy count stand for? Post-processing: the law of the noise is public.
+"""Estimates of true counts from noisy ones: post-processing with the public law of the noise.
 
 A noisy count taken at its word counts half the noise of every empty cell as records. Here the
 law of the counts behind many noisy ones is estimated by maximum likelihood [Kiefer 1956], by

@@ -1,4 +1,4 @@
-"""How far apart are two records? One meaning for every question about crowds.
+"""Distances between records, defined once for every question about crowds.
 
 The distance is Euclidean over the columns asked about, after scaling: a numeric column counts in
 its own units or in shares of its declared range, times its weight; two different categories are as

@@ -1,4 +1,4 @@
-"""Which columns made a score? As numbers, in words, or as a frame."""
+"""How much each column contributed to a score: as numbers, in words, or as a frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a value show itself in a notebook? As a few lines of HTML that need nothing else."""
+"""HTML for notebooks: a value as a few lines that need nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are the scores of a release's own records distributed? By records drawn from the release."""
+"""The distribution of the scores of a release's own records, by sampling from the release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When are two records alike? By numbers within tolerances, equal categories, weighted columns.
+"""When two records are alike: numbers within tolerances, equal categories, weighted columns.
 
 Two records agree in a categorical column if the values are equal, in a numeric one if they differ
 by at most its tolerance; they are alike if the weights of the columns in which they do not agree

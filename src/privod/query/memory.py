@@ -1,4 +1,4 @@
-"""At most how much memory does an answer take? Counted from public sizes, array by array.
+"""Upper bounds on the memory an answer takes, from public sizes, array by array.
 
 A worker of a server is ended when it allocates more than its limit. That it was ended must not tell
 about rows, so the limit is what is counted here for the largest table that the owner's declaration

@@ -1,4 +1,4 @@
-"""What a question must be told: its parameters, read off its fields and its documentation.
+"""The parameters of a question, read from its fields and its documentation.
 
 The console makes a form of them and the command line makes options; both read what people type
 through `Parameter.read`, and leave judging it to the question itself.

@@ -1,4 +1,4 @@
-"""What will an answer be worth? Said before anything is paid, from public parameters alone.
+"""The accuracy of an answer before it is paid for, from public parameters alone.
 
 A preview needs a question and a domain, and no rows: the noise is known before it is drawn. Where
 the noise follows the rows, it says so and names the least that it can be. A public guess of

@@ -1,4 +1,4 @@
-"""What every question and every answer looks like.
+"""The base classes of questions and answers: `Query` and `Release`.
 
 A query is a frozen value of public parameters: it can be priced, stored and compared without any
 data. A release is a query, its answer and its promise; of these only the answer depends on data.

@@ -1,4 +1,4 @@
-"""Beyond which score do so many of the records lie? By noisy counts of their own scores.
+"""Thresholds on scores, from noisy counts of the scores of the records themselves.
 
 A release that takes columns for independent or records for normal, or that drowns in noise,
 misjudges how its own records score, often by far. So once it is released, and scores are a public

@@ -1,4 +1,4 @@
-"""Which records may be scored, and which score is a threshold? For every release that scores."""
+"""Checks of records to score, and thresholds on their scores, for every release that scores."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Kept:
 
         Who computes looks at the head before: what is newer than its head is forgotten with it.
         """
-        with self._database.glancing() as connection:
+        with self._database.lookup() as connection:
             head = chain.read_head(connection)
         with self._lock:
             if head != self._head:

@@ -1,4 +1,4 @@
-"""What does an act look like as JSON? Its body, its answer, and how that is read: by its fields."""
+"""Acts as JSON: the body of each, its answer, and how that is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a noun become JSON and come back? By its fields' types, without further packages.
+"""Nouns to JSON and back, by the types of their fields, without further packages.
 
 Writing is plain: a frozen dataclass is an object of its fields. Reading trusts nothing: whatever a
 server or a file sends either has the declared types or ends in one `InvalidData`. Fields that are

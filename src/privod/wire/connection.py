@@ -1,4 +1,4 @@
-"""How does a program reach a server? Requests out, nouns back, its errors raised here.
+"""The connection of a program to a server: requests out, nouns back, errors raised here.
 
 Needs httpx and otherwise only what lies beside it, by relative imports: the thin client is a
 distribution of its own that is made of these very files (folder `client/`).

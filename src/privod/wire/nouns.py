@@ -1,4 +1,4 @@
-"""What does each noun look like as JSON? One model for the command line, the server and the client.
+"""The JSON form of every noun, for the command line, the server and the client.
 
 A noun is a frozen dataclass of plain values, made by `of` from the curator's own value; `reading`
 goes the other way. Losses are exact fractions written as text. Nothing here needs more than the

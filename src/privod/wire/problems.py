@@ -1,4 +1,4 @@
-"""How is an error told? ``{"error": {"kind": "budget-exceeded", "message": "..."}}``, everywhere.
+"""Errors as JSON: ``{"error": {"kind": "budget-exceeded", "message": "..."}}``, everywhere.
 
 An invalid parameter brings its name, rule, value and way out beside. No message depends on rows.
 """

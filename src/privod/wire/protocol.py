@@ -1,4 +1,4 @@
-"""What can be asked of a curator, here or elsewhere: `Curator` and `Client` both do all of this.
+"""The protocol of a curator, here or elsewhere: `Curator` and `Client` both implement it.
 
 Whoever takes a `CuratorProtocol` works with a directory and with an address alike; mypy checks both
 against it at the end of this module.

@@ -1,4 +1,4 @@
-"""How do the curator's own values come back from nouns? What a client does on receiving them."""
+"""The curator's own values from nouns, as a client reads them."""
 
 from __future__ import annotations
 

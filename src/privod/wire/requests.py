@@ -1,4 +1,4 @@
-"""What does a program send to a server? One class for each kind of body, the server's forms too.
+"""The bodies that a program sends to a server, one class for each kind.
 
 The limits on a text stand in its annotation: the server, whose framework asks an annotation for its
 schema, holds every body to them, and the OpenAPI document says them.

@@ -12,18 +12,18 @@ from privod.ledger.acts.act import Act
 from privod.ledger.acts.budgets import Reason
 from privod.ledger.chain import Charge, Due
 from privod.ledger.database import Connection
-from privod.ledger.prices import ELSEWHERE, dues_of, price_of
+from privod.ledger.prices import ELSEWHERE, charges_due, price_of
 from privod.ledger.store import short_text
 from privod.privacy import Guarantee, Statement
 from privod.query.query import canonical_json
 
 
-def _dues(
+def _charges_due(
     connection: Connection, of: str, guarantee: Guarantee, name: str, revealed: bool
 ) -> list[Due]:
     dataset = store.find_dataset(connection, of)
     budgets = ledger.budgets_of(connection, dataset.root)
-    return dues_of((Statement.of(guarantee),), budgets, dataset.domain, name, of, revealed)
+    return charges_due((Statement.of(guarantee),), budgets, dataset.domain, name, of, revealed)
 
 
 def _entered(guarantee: Guarantee, reason: str) -> str:
@@ -53,11 +53,11 @@ class ChargeAhead(Act[tuple[Charge, ...]]):
 
     def apply(self, connection: Connection) -> tuple[Charge, ...]:
         told = short_text(self.reason, "reason")
-        dues = _dues(connection, self.of, self.guarantee, told, revealed=False)
+        due = _charges_due(connection, self.of, self.guarantee, told, revealed=False)
         rows = store.find_dataset(connection, self.of).domain.max_rows_per_person
         name, token = who_acts()
         lost = _entered(self.guarantee, told)
-        return ledger.charge(connection, self.of, dues, lost, name, None, token, rows)
+        return ledger.charge(connection, self.of, due, lost, name, None, token, rows)
 
     def said(self, done: tuple[Charge, ...]) -> str:
         return _said(done)
@@ -78,7 +78,7 @@ class ChargeElsewhere(Act[tuple[Charge, ...]]):
 
     def _due(self, connection: Connection) -> list[Due]:
         short_text(self.reason, "reason")
-        return _dues(connection, self.of, self.guarantee, ELSEWHERE, revealed=True)
+        return _charges_due(connection, self.of, self.guarantee, ELSEWHERE, revealed=True)
 
     def gives_up(self, connection: Connection) -> str:
         lines = []
@@ -93,8 +93,8 @@ class ChargeElsewhere(Act[tuple[Charge, ...]]):
     def apply(self, connection: Connection) -> tuple[Charge, ...]:
         name, token = who_acts()
         text = _entered(self.guarantee, self.reason)
-        dues = self._due(connection)
-        return ledger.enter_charges(connection, self.of, dues, text, name, None, token)
+        due = self._due(connection)
+        return ledger.enter_charges(connection, self.of, due, text, name, None, token)
 
     def said(self, done: tuple[Charge, ...]) -> str:
         return _said(done)

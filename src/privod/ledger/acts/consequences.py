@@ -1,4 +1,4 @@
-"""What does a budget mean for a person? How often a guess about that person can be right.
+"""What a budget means for one person: how often a guess about that person can be right.
 
 Somebody who thinks 50:50 that a person is in the data, and sees all answers that a budget pays for,
 guesses right with a probability of at most (e^epsilon + delta) / (1 + e^epsilon)

@@ -1,4 +1,4 @@
-"""What may an answer take at worst? From public sizes, before anything is charged.
+"""What an answer may take at worst, from public sizes, before anything is charged.
 
 What is shown and what is refused follows from the most records that the owner declared: the time
 that the hardest table of that size takes, and the memory. After the charge no clock ends an answer.

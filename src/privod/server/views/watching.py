@@ -25,7 +25,7 @@ def gathered(site: Site, visitor: Visitor) -> dict[str, list[Sample]]:
         "writing_tasks_of_one_token": [((), waiting["longest"])],
         "can_write": [((), float(site.is_present))],
         "disk_free_bytes": [((), float(disk))],
-        "ledger_entries": [((), float(site.curator.custody.head().number))],
+        "ledger_entries": [((), float(site.curator.witnessed.head().number))],
     }
     budgets = ("charges_total", "budget_left_epsilon", "budget_left_delta")
     found |= {name: [] for name in budgets}

@@ -1,4 +1,4 @@
-"""May this ledger sell? What its witnesses saw decides, and whether it is a backup."""
+"""A ledger with its witnesses: whether it may answer, and when entries are durable."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from privod.query.query import canonical_json
 
 BACKUP = (
     "The ledger in {0!r} is a backup: what was asked after it was made is not in it, and would be"
-    " sold again. Put it back (`privod restore`), charge there what it lacks (`privod charge`) and"
+    " charged as new. Put it back (`privod restore`), charge what it lacks (`privod charge`) and"
     " accept it (`privod accept-restored`); or open it to be read only."
 )
 UNACCEPTED = (
-    "The ledger was opened to be restored and sells nothing before its owner accepts it. Charge"
-    " what it lacks, then accept it as restored."
+    "The ledger was opened to be restored and answers nothing new before its owner accepts it."
+    " Charge what it lacks, then accept it as restored."
 )
 
 GONE = (
@@ -32,7 +32,7 @@ GONE = (
 )
 
 
-class Custody:
+class WitnessedLedger:
     """Keeps a ledger and its witnesses together.
 
     Parameters
@@ -113,11 +113,11 @@ class Custody:
             return Head(*ledger.read_head(connection))
 
     def mark_as_backup(self) -> None:
-        """Let this ledger sell nothing more before it is accepted as restored."""
+        """Let this ledger answer no new question before it is accepted as restored."""
         with self.database.writing() as connection:
             connection.execute("UPDATE head SET backup = 1")
 
-    def check_sells(self, connection: Connection) -> None:
+    def check_may_charge(self, connection: Connection) -> None:
         """Refuse to charge a question to a ledger that may lack entries."""
         seen = self.witnesses.read()
         self.witnesses.check(connection, seen)
@@ -136,7 +136,7 @@ class Custody:
         if self._unsound:
             return
         seen = self.witnesses.read()
-        with self.database.glancing() as connection, suppress(LedgerDamaged):
+        with self.database.lookup() as connection, suppress(LedgerDamaged):
             self.witnesses.check(connection, seen)
             self._check_there(connection, seen)
             self.witnesses.note(head, durably=False)
@@ -152,7 +152,7 @@ class Custody:
         else:
             self._note(head)
 
-    def let_see(self, key: str) -> Head:
+    def ensure_durable(self, key: str) -> Head:
         """Where the ledger ends; if a release was not on disk and witnessed before, it is now.
 
         A crash may have come before that, or its storing goes on. Who opened the ledger to read
@@ -163,13 +163,13 @@ class Custody:
         key : str
             Of the question that the release answers.
         """
-        with self.database.glancing() as connection:
+        with self.database.lookup() as connection:
             entry, head = release_entry(connection, key)
         if self.database.read_only or (not self._unsound and self.witnesses.hold(entry)):
             return head
         self.database.sync()
         if not self._unsound:
-            with self.database.glancing() as connection:
+            with self.database.lookup() as connection:
                 self._check_there(connection, self.witnesses.read())
             self.witnesses.note(head)
         return head
