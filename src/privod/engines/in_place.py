@@ -28,7 +28,7 @@ from privod.data.kernels.ranges import mark
 from privod.data.sources import check_names, wanted_of
 from privod.data.views import COMPLETE
 from privod.engines.manifest import Manifest
-from privod.engines.sealed_file import CHANGED, SealedReader, seal_in_place, sealed_again
+from privod.engines.sealed_file import CHANGED, Marks, SealedReader, seal_in_place, sealed_again
 from privod.engines.source import AT_ONCE
 from privod.errors import InvalidData
 from privod.threads import in_threads
@@ -73,6 +73,7 @@ class SourceInPlace(ABC):
     def __init__(self, folder: Path, salt: bytes, manifest: Manifest) -> None:
         place = manifest.place or {}
         self._folder, self._salt, self._seals, self._place = folder, salt, manifest.seals, place
+        self._marks = Marks()
         self.domain = Domain.from_json(place["domain"])
         self.pieces = manifest.size.partitions(len(self.domain.columns))
 
@@ -142,7 +143,7 @@ class SourceInPlace(ABC):
     def _bits(self, rows: range) -> tuple[Bools, Bools]:
         n_bytes = -(-self._place["rows"] // 8)
         first, last = rows.start // 8, -(-rows.stop // 8)
-        with SealedReader(self._folder / KEPT, self._salt, 0, self._seals[0]) as bits:
+        with SealedReader(self._folder / KEPT, self._salt, 0, self._seals[0], self._marks) as bits:
             found = []
             for start in (0, n_bytes):
                 bits.seek(start + first)
@@ -204,7 +205,12 @@ class FilesInPlace(SourceInPlace):
             seals = _seals(self._folder, number + 1)
             with (
                 SealedReader(
-                    Path(about["path"]), self._salt, number + 1, self._seals[number + 1], seals
+                    Path(about["path"]),
+                    self._salt,
+                    number + 1,
+                    self._seals[number + 1],
+                    self._marks,
+                    seals,
                 ) as sealed,
                 pa_parquet.ParquetFile(
                     sealed,

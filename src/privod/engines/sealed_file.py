@@ -3,6 +3,10 @@
 A file is cut into pieces of 64 KiB. Each has a seal, SHA-256 over the salt, the file's number, the
 piece's place and its bytes; the seals of all pieces lie beside the file and have a seal themselves.
 So a question that reads two columns of twenty reads, and checks, two columns.
+
+A question that reads a piece again compares it with a mark made when it first met its seal: a
+universal hash under a key that never leaves the process [NH, Black 1999], many times as fast. Other
+bytes have the same mark with a probability of at most 2^-62.
 """
 
 from __future__ import annotations
@@ -13,6 +17,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.engines.kernels import universal_hash
 from privod.errors import InvalidData
 
 PIECE = 1 << 16
@@ -35,6 +43,24 @@ def _file_seal(salt: bytes, number: int, size: int, seals: bytes) -> str:
 def seals_beside(path: Path) -> Path:
     """Where the seals of a file lie."""
     return path.with_suffix(".seals")
+
+
+class Marks:
+    """The pieces of some files that were found to be those that were sealed, by their marks."""
+
+    def __init__(self) -> None:
+        self._key = np.frombuffer(os.urandom(PIECE + 8), dtype=np.uint64)
+        self._known: dict[int, NDArray[np.uint64]] = {}
+
+    def of_file(self, number: int, n_pieces: int) -> NDArray[np.uint64]:
+        """The marks of a file's pieces, zeros where none was met so far."""
+        return self._known.setdefault(number, np.zeros((n_pieces, 2), dtype=np.uint64))
+
+    def of(self, parts: tuple[Any, ...]) -> tuple[int, int]:
+        """The mark of a piece that comes in parts; the second number is odd, so none is zeros."""
+        words = np.frombuffer(b"".join(parts).ljust(PIECE, b"\0"), dtype=np.uint64)
+        first, second = universal_hash(words, self._key)
+        return first, second | 1
 
 
 class SealedWriter(io.RawIOBase):
@@ -117,16 +143,25 @@ class SealedReader(io.RawIOBase):
         The file's number.
     seal : str
         The file's seal, from a place that is sealed itself.
+    marks : Marks
+        Of earlier readings by the same question.
     seals : Path, optional
         Where the seals of its pieces lie, if not beside it.
     """
 
     def __init__(
-        self, path: Path, salt: bytes, number: int, seal: str, seals: Path | None = None
+        self,
+        path: Path,
+        salt: bytes,
+        number: int,
+        seal: str,
+        marks: Marks,
+        seals: Path | None = None,
     ) -> None:
         super().__init__()
-        self._salt, self._number = salt, number
+        self._salt, self._number, self._marks = salt, number, marks
         self._seals = (seals or seals_beside(path)).read_bytes()
+        self._known = marks.of_file(number, len(self._seals) // SEAL_BYTES)
         self._file = path.open("rb", buffering=0)
         self._size = self._file.seek(0, io.SEEK_END)
         self._at = 0
@@ -172,9 +207,13 @@ class SealedReader(io.RawIOBase):
         for place in range(first, last + 1):
             piece = view[max(0, place * PIECE - start) : (place + 1) * PIECE - start]
             parts = (before if place == first else b"", piece, after if place == last else b"")
+            mark = self._marks.of(parts)
+            if tuple(self._known[place]) == mark:
+                continue
             seal = self._seals[place * SEAL_BYTES : (place + 1) * SEAL_BYTES]
             if _piece_seal(self._salt, self._number, place, *parts) != seal:
                 raise InvalidData(CHANGED)
+            self._known[place] = mark
         self._at = end
         return found
 

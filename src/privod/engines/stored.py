@@ -10,7 +10,7 @@ import pyarrow.parquet as pa_parquet
 
 from privod.data.folding import Block, side_by_side
 from privod.engines.manifest import Manifest
-from privod.engines.sealed_file import CHANGED, SealedReader, sealed_again, seals_beside
+from privod.engines.sealed_file import CHANGED, Marks, SealedReader, sealed_again, seals_beside
 from privod.engines.source import AT_ONCE
 from privod.errors import InvalidData
 
@@ -31,7 +31,7 @@ class StoredSource:
 
     def __init__(self, folder: Path, salt: bytes, manifest: Manifest) -> None:
         self._paths = [partition_path(folder, number) for number in range(len(manifest.seals))]
-        self._salt, self._seals = salt, manifest.seals
+        self._salt, self._seals, self._marks = salt, manifest.seals, Marks()
 
     @property
     def pieces(self) -> int:
@@ -41,7 +41,9 @@ class StoredSource:
     def read(self, piece: int, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
         """The rows of a partition; every byte that is read is checked."""
         with (
-            SealedReader(self._paths[piece], self._salt, piece, self._seals[piece]) as sealed,
+            SealedReader(
+                self._paths[piece], self._salt, piece, self._seals[piece], self._marks
+            ) as sealed,
             # Arrow would otherwise read the whole file ahead.
             pa_parquet.ParquetFile(sealed, pre_buffer=False) as file,
         ):

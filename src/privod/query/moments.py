@@ -37,9 +37,11 @@ def product_sums(rows: Floats, centers: Floats, scales: Floats, radius: float) -
     n_axes = rows.shape[1]
     sums = np.zeros((n_axes, n_axes), dtype=np.int64)
     points = np.empty((min(BLOCK, len(rows)), n_axes))
+    with np.errstate(over="ignore", divide="ignore"):  # no number, then: such records count as zero
+        inverse = 1 / scales
     for start in range(0, len(rows), BLOCK):
         some = rows[start : start + BLOCK]
-        lattice_points(some, centers, scales, FARTHEST, radius, float(UNIT), points)
+        lattice_points(some, centers, inverse, FARTHEST, radius, float(UNIT), points)
         held = points[: len(some)]
         sums += (held.T @ held).astype(np.int64)  # exact: every partial sum is below 2^53
     return sums[np.triu_indices(n_axes)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -48,6 +48,7 @@ from privod.questions.detector_profile.stages import (
     COARSE_SHARE,
     MOMENT_SHARE,
     RANGE_SHARES,
+    ExactSums,
     Terms,
     stages_of,
 )
@@ -197,10 +198,11 @@ class DetectorProfile(Conditional[NoisyProfile]):
         return 0
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyProfile]:
+        sums = ExactSums(partial(table.sums, self.columns))
+
         def noisy_sums(stage: Stage) -> Ints:
             known = stage.sums is count_rows
-            exact = np.array([len(table)]) if known else table.sums(self.columns, stage.sums)
-            return stage.noise.add_to(exact, randomness)
+            return stage.noise.add_to(np.array([len(table)]) if known else sums(stage), randomness)
 
         stages = self.stages(table.domain, seeded=randomness.seeded)
         return self.release(go_through(stages, noisy_sums), randomness)
@@ -214,7 +216,8 @@ class DetectorProfile(Conditional[NoisyProfile]):
         """
         rows = filled(rows, tuple(domain[name] for name in self.columns))
         stages = self.stages(domain, gaps=True, seeded=randomness.seeded)
-        noisy = go_through(stages, lambda stage: stage.noise.add_to(stage.sums(rows), randomness))
+        sums = ExactSums(lambda work: work(rows))
+        noisy = go_through(stages, lambda stage: stage.noise.add_to(sums(stage), randomness))
         return self.release(noisy, randomness)
 
     def stages(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from privod.data import Column, Numeric
 from privod.mechanisms.merged import MergedNoise
-from privod.outliers.grid.kernels.profile import count_scores
+from privod.outliers.grid.kernels.profile import count_quarters, count_scores
 from privod.privacy import Guarantee
 from privod.query.count_query import MOST_BINS, TOTAL_SHARE, CountNoise, bins_for
 from privod.query.moments import product_sums, products_change, squared_products_change
@@ -43,6 +43,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NONE = np.zeros(0, dtype=np.int64)
+LOWEST = -3  # octave of scores, half of the least unit, from which on quarters are told apart
+ALL_EDGES: Floats = np.append(
+    0.0, np.outer(2.0 ** np.arange(LOWEST, 26), [1, 1.25, 1.5, 1.75]).ravel()
+)
+"""Where the bins of scores may begin, coarse ones and fine ones of any unit."""
+
 RANGE_SHARES = (Fraction(3, 20), Fraction(3, 10), Fraction(9, 20))  # the more, the less noise shows
 MOST_ZOOMS = 3
 ZOOM_BINS = 17  # odd: records about the middle of a range lie in one bin, not in two
@@ -255,12 +261,12 @@ def _scores(terms: Terms, value: NoisyProfile, records: float) -> Stages[NoisyPr
         unit = terms.given.score_unit
     else:
         loss -= terms.budget * COARSE_SHARE
-        counting = partial(counts_of_scores, value, COARSE_EDGES)
+        counting = ScoreSums(value, COARSE_EDGES)
         size, part = len(COARSE_EDGES), terms.budget * COARSE_SHARE
         stage = terms.of_cells("units", size, counting, 1, part)
         unit = score_unit((yield stage), terms.noise(stage).deviation, records)
         value = replace(value, search_loss=value.search_loss + part)
-    counting = partial(counts_of_scores, value, EDGES * unit)
+    counting = ScoreSums(value, EDGES * unit)
     stage = terms.of_cells("scores", len(EDGES), counting, 1, loss)
     return replace(
         value,
@@ -270,11 +276,57 @@ def _scores(terms: Terms, value: NoisyProfile, records: float) -> Stages[NoisyPr
     )
 
 
-def counts_of_scores(value: NoisyProfile, starts: Floats, rows: Floats) -> Ints:
-    """How many rows have a score in each bin, by what is released already."""
-    counts = np.zeros(len(starts), dtype=np.int64)
-    count_scores(value.scores_of(rows), starts, counts)
-    return counts
+@dataclass(frozen=True, eq=False)
+class ScoreSums:
+    """How many rows have a score in each bin, by what is released already.
+
+    Coarse bins and fine bins of any unit end at `ALL_EDGES`: both counts come of one pass.
+    """
+
+    value: NoisyProfile
+    starts: Floats
+
+    def __call__(self, rows: Floats) -> Ints:
+        counts = np.zeros(len(self.starts), dtype=np.int64)
+        count_scores(self.value.scores_of(rows), self.starts, counts)
+        return counts
+
+    def finely(self, rows: Floats) -> Ints:
+        """The same between all edges that a later stage may ask for."""
+        counts = np.zeros(len(ALL_EDGES), dtype=np.int64)
+        count_quarters(self.value.scores_of(rows).view(np.uint64), LOWEST, counts)
+        return counts
+
+    def taken_from(self, fine: Ints) -> Ints:
+        """The counts of these bins, by those that `finely` gave."""
+        return np.asarray(np.add.reduceat(fine, np.searchsorted(ALL_EDGES, self.starts)))
+
+    @property
+    def within_all(self) -> bool:
+        """Whether the bins begin at edges that `finely` counts between."""
+        return bool(np.isin(self.starts, ALL_EDGES).all())
+
+
+class ExactSums:
+    """The sums of stages over the same rows; scores of records are computed once.
+
+    Parameters
+    ----------
+    add_up : callable
+        Adds up over all rows what a function makes of some of them.
+    """
+
+    def __init__(self, add_up: Callable[[Callable[[Floats], Ints]], Ints]) -> None:
+        self._add_up = add_up
+        self._fine: Ints | None = None
+
+    def __call__(self, stage: Stage) -> Ints:
+        sums = stage.sums
+        if not isinstance(sums, ScoreSums) or not sums.within_all:
+            return self._add_up(sums)
+        if self._fine is None:
+            self._fine = self._add_up(sums.finely)
+        return sums.taken_from(self._fine)
 
 
 @dataclass(frozen=True)

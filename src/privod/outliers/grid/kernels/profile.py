@@ -16,7 +16,8 @@ Ints = NDArray[np.int64]
 
 CHUNK = 256  # records at a time, so that loops over one column run in the processor's registers
 EXPONENT_BIAS = 1023  # of a 64-bit float ...
-MAGNITUDE, INFINITE = np.uint64(2**63 - 1), np.uint64(0x7FF << 52)  # ... and its other bits
+QUARTER_BITS = 2  # ... that tell apart the quarters of an octave ...
+MAGNITUDE, INFINITE = np.uint64(2**63 - 1), np.uint64(0x7FF << 52)  # ... and all its other bits
 
 
 @njit(cache=True, nogil=True)
@@ -72,7 +73,7 @@ def cells_of_rows(
 def lattice_points(
     rows: Floats,
     centers: Floats,
-    scales: Floats,
+    inverse: Floats,
     farthest: float,
     radius: float,
     unit: float,
@@ -80,6 +81,7 @@ def lattice_points(
 ) -> None:
     """Records in scales from the centers, in a ball, on its lattice toward zero.
 
+    `inverse` is one over each scale.
     A record whose squares are not known to sum to at most unit^2, as of one with a place that is
     no number, counts as the zero vector: what is proved rests on this line alone.
     """
@@ -87,7 +89,7 @@ def lattice_points(
     for row in range(rows.shape[0]):
         length = 0.0
         for axis in range(n_axes):
-            away = (rows[row, axis] - centers[axis]) / scales[axis]
+            away = (rows[row, axis] - centers[axis]) * inverse[axis]
             away = min(max(away, -farthest), farthest) if away == away else 0.0
             points[row, axis] = away
             length += away * away
@@ -196,3 +198,15 @@ def count_scores(scores: Floats, starts: Floats, counts: Ints) -> None:
             else:
                 high = middle
         counts[low] += 1
+
+
+@njit(cache=True, nogil=True)
+def count_quarters(words: NDArray[np.uint64], lowest: int, counts: Ints) -> None:
+    """Add each number, none negative, to the count of its octave and quarter of it, by its bits.
+
+    The first cell ends at 2^lowest, the last has no end.
+    """
+    first = ((EXPONENT_BIAS + lowest) << QUARTER_BITS) - 1
+    for at in range(words.size):
+        place = np.int64(words[at] >> np.uint64(52 - QUARTER_BITS)) - first
+        counts[min(max(place, 0), counts.size - 1)] += 1

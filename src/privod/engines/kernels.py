@@ -1,0 +1,26 @@
+"""A universal hash of one piece of a file."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privod.compiling import njit
+
+Words = NDArray[np.uint64]
+HALF, LOW = np.uint64(32), np.uint64(2**32 - 1)
+
+
+@njit(cache=True, nogil=True)
+def universal_hash(words: Words, key: Words) -> tuple[int, int]:
+    """NH twice, the key shifted by a word: other words hash alike with a probability of 2^-64.
+
+    Sums of products of the two halves of every word, each with its half of the key added, modulo
+    2^64 [Black 1999, Theorem 4.2 and Section 5.3]. `key` has one word more than `words`.
+    """
+    first, second = np.uint64(0), np.uint64(0)
+    for at in range(words.size):
+        word, one, other = words[at], key[at], key[at + 1]
+        first += ((word + one) & LOW) * (((word >> HALF) + (one >> HALF)) & LOW)
+        second += ((word + other) & LOW) * (((word >> HALF) + (other >> HALF)) & LOW)
+    return first, second
