@@ -22,7 +22,7 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, seeded
 from privod.mechanisms.merged import MergedNoise
-from privod.outliers.grid.kernels.profile import CHUNK
+from privod.outliers.grid.kernels.profile import CHUNK, count_quarters
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.privacy.zcdp import rho_of_loss
 from privod.query.count_query import CountNoise
@@ -33,6 +33,7 @@ from privod.query.moments import (
     squared_products_change,
 )
 from privod.query.score_counts import (
+    COARSE_EDGES,
     EDGES,
     believed_tails,
     limit,
@@ -51,7 +52,7 @@ from privod.questions.detector_profile.ranges import (
 )
 from privod.questions.detector_profile.release import NoisyProfile
 from privod.questions.detector_profile.shares import KEPT
-from privod.questions.detector_profile.stages import ZOOM_BINS
+from privod.questions.detector_profile.stages import ALL_EDGES, LOWEST, ZOOM_BINS, ScoreSums
 
 DOMAIN = Domain((Numeric("x", -8, 8), Categorical("kind", ("a", "b")), Numeric("y", -8, 8)))
 
@@ -111,6 +112,22 @@ def test_octaves_are_counted_as_their_ends_say(values: list[float]) -> None:
         missing = value != value
         slow[-1 if missing else len(sizes) + (-octave if np.signbit(value) else octave)] += 1
     assert counts.tolist() == slow.tolist()
+
+
+@settings(max_examples=40, deadline=None)
+@given(scores=st.lists(st.floats(0, 1e12, allow_subnormal=True), max_size=30))
+def test_scores_are_counted_as_their_edges_say_in_one_pass_or_in_two(scores: list[float]) -> None:
+    few = profile(60)
+    fine = np.zeros(len(ALL_EDGES), dtype=np.int64)
+    count_quarters(np.array(scores, dtype=np.float64).view(np.uint64), LOWEST, fine)
+    slow = counts_of_scores(np.array(scores, dtype=np.float64), ALL_EDGES)
+    assert fine.tolist() == slow.tolist()
+    for starts in (COARSE_EDGES, *(EDGES * unit for unit in COARSE_EDGES[1:])):
+        sums = ScoreSums(few, starts)
+        assert sums.within_all
+        told = counts_of_scores(np.array(scores, dtype=np.float64), starts)
+        assert sums.taken_from(fine).tolist() == told.tolist()
+    assert not ScoreSums(few, EDGES * 0.3).within_all
 
 
 def found(values: Any, low: float, high: float, deviation: float = 1.0) -> tuple[float, float]:

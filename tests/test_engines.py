@@ -26,7 +26,8 @@ from privod.data.mock import mock_rows
 from privod.data.views import SeenRows
 from privod.engines import SizeClass, writing
 from privod.engines import size as sizes
-from privod.engines.sealed_file import PIECE, SealedReader, SealedWriter
+from privod.engines.kernels import universal_hash
+from privod.engines.sealed_file import PIECE, Marks, SealedReader, SealedWriter
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
@@ -325,24 +326,40 @@ def test_sealed_files_read_as_written_and_no_changed_byte_is_read(
         for part in parts:
             writer.write(part)
     whole = b"".join(parts)
-    with SealedReader(path, b"salt", 3, writer.seal) as reader:
+    marks = Marks()
+    with SealedReader(path, b"salt", 3, writer.seal, marks) as reader:
         assert reader.read() == whole
         start = data.draw(st.integers(0, len(whole)))
         reader.seek(start)
         assert reader.read(1000) == whole[start : start + 1000]
     for other in ((b"salz", 3), (b"salt", 4)):
         with pytest.raises(InvalidData):
-            SealedReader(path, *other, writer.seal)
+            SealedReader(path, *other, writer.seal, Marks())
     if not whole:
         return
     place = data.draw(st.integers(0, len(whole) - 1))
     changed = bytearray(whole)
     changed[place] ^= 1
     path.write_bytes(changed)
-    with SealedReader(path, b"salt", 3, writer.seal) as reader:
-        reader.seek(place)
-        with pytest.raises(InvalidData, match="not those that were registered"):
-            reader.read(1)
+    for known in (marks, Marks()):  # read before it was changed, or not
+        with SealedReader(path, b"salt", 3, writer.seal, known) as reader:
+            reader.seek(place)
+            with pytest.raises(InvalidData, match="not those that were registered"):
+                reader.read(1)
+
+
+@given(st.binary(min_size=8, max_size=400), st.randoms(use_true_random=False))
+@settings(max_examples=30, deadline=None)
+def test_marks_are_sums_of_products_of_keyed_halves(content: bytes, random: Any) -> None:
+    content = content[: len(content) // 8 * 8]
+    key = random.randbytes(len(content) + 8)
+    words, keys = (np.frombuffer(one, dtype="<u4").tolist() for one in (content, key))
+    slow = []
+    for shift in (0, 2):
+        sums = [(word + keys[at + shift]) % 2**32 for at, word in enumerate(words)]
+        slow.append(sum(map(math.prod, zip(sums[::2], sums[1::2], strict=True))) % 2**64)
+    fast = universal_hash(np.frombuffer(content, np.uint64), np.frombuffer(key, np.uint64))
+    assert list(fast) == slow
 
 
 @pytest.mark.usefixtures("small_partitions")
