@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from scripts.docs_hooks import parameter_table, question_table, run_example
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.curator import Curator
@@ -25,6 +25,7 @@ from privod.questions.graded_count.query import GradedCount
 from privod.registry import questions
 
 ROOT = Path(__file__).parent.parent
+COMMANDS: Any = get_command(app)  # once: building it takes longer than reading a page
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -56,6 +57,10 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     assert "release" in names or "<!-- privod:example -->" not in text  # the site shows it
 
 
+def typed_into(words: list[str], **options: Any) -> Result:
+    return CliRunner().invoke(COMMANDS, words, **options)
+
+
 def typed_in(text: str) -> Iterator[list[str]]:
     """What a page types into a shell: the words after each `privod`, in blocks and in sentences."""
     blocks = "\n".join(block for kind, block in FENCED.findall(text) if not kind)
@@ -69,7 +74,7 @@ def typed_in(text: str) -> Iterator[list[str]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_and_option_that_a_page_types_exists(page: Path) -> None:
     for words in typed_in(page.read_text()):
-        command: Any = get_command(app)
+        command = COMMANDS
         while words and words[0] in getattr(command, "commands", {}):
             command = command.commands[words.pop(0)]
         assert not getattr(command, "commands", {}), words
@@ -81,7 +86,7 @@ def test_every_command_and_option_that_a_page_types_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_sentence_says_of_commands_alone_that_they_print(page: Path) -> None:
     """Wherever a name alone stands for a command, without `privod` before it."""
-    commands = set(get_command(app).commands)  # type: ignore[attr-defined]
+    commands = set(COMMANDS.commands)
     said = re.findall(r"`(?:privod )?([a-z][a-z-]*)`\s+prints\b", FENCED.sub("", page.read_text()))
     assert set(said) <= commands
 
@@ -131,7 +136,7 @@ def test_what_a_page_types_in_the_shell_is_read(page: Path) -> None:
             asked = words[3:] if words[1] == "ask" else words[2:]
             if "--" in " ".join(asked):
                 asked = asked[: next(at for at, word in enumerate(asked) if word.startswith("--"))]
-            shown = CliRunner().invoke(app, ["guarantee", *asked], catch_exceptions=False)
+            shown = typed_into(["guarantee", *asked], catch_exceptions=False)
             assert shown.exit_code == 0, line
             typed += 1
     assert typed == len(re.findall(r"^privod (?:ask|guarantee) ", page.read_text(), re.MULTILINE))
@@ -147,7 +152,7 @@ def test_a_page_runs_as_typed_and_its_answers_are_worth_having(
     typed = [line for line in lines if line.startswith("privod ")]
     assert len(typed) >= 8
     for line in typed:
-        shown = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
+        shown = typed_into(shlex.split(line, comments=True)[1:])
         assert shown.exit_code == 0, (line, shown.output)
         assert "mostly noise" not in " ".join(shown.output.split()), line
     with Curator.open(tmp_path / "privod-curator") as curator:
