@@ -21,7 +21,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privod import estimators
-from privod.data import Categorical, Numeric
+from privod.data import Categorical, Date, Numeric
 from privod.errors import InvalidParameter
 from privod.estimators import PrivateDetector, UnreliableFit
 from privod.estimators.spending import spending
@@ -308,3 +308,20 @@ def test_a_delta_takes_gaussian_noise_and_is_part_of_every_promise() -> None:
     pure = PrivateDetector.from_release(detector.release_, delta=0)
     with pytest.raises(InvalidParameter, match="delta"):
         pure.partial_fit(cloud(500, seed=2))
+
+
+def test_two_texts_are_dates_where_the_column_holds_dates_and_reasons_print_in_words() -> None:
+    frame = pd.DataFrame(
+        {
+            "opened": pd.to_datetime("2024-01-01")
+            + pd.to_timedelta(np.arange(400) % 300, unit="D"),
+            "branch": ["north", "south"] * 200,
+            "amount": np.where(np.arange(400) % 50 == 0, np.nan, np.arange(400.0)),
+        }
+    )
+    bounds = {"opened": ("2024-01-01", "2026-01-01"), "branch": ["north", "south"]}
+    detector = PrivateDetector(epsilon=1, bounds=bounds).fit(frame)
+    assert detector.release_.value.columns[0] == Date("opened", "2024-01-01", "2026-01-01")
+    assert str(detector.explain(frame.head(2))).startswith("Score ")
+    with pytest.raises(InvalidParameter, match="must be a date"):
+        PrivateDetector(bounds={**bounds, "opened": ("soon", "2026-01-01")}).fit(frame)

@@ -74,7 +74,8 @@ def open_columns(
         )
         raise InvalidParameter("bounds", rule, None, way_out)
     return tuple(
-        _open(name, kind) if one is None else _column(name, one) for name, one, kind in told
+        _open(name, kind) if one is None else _column(name, one, dated="date" in kind)
+        for name, one, kind in told
     )
 
 
@@ -160,8 +161,11 @@ def _all_numbers(bounds: list[Any]) -> bool:
     return len(bounds) == 2 and all(isinstance(side, int | float | np.generic) for side in bounds)
 
 
-def _column(name: str, known: Any) -> Column:
-    """One column: a pair, a list of categories, or a column that is described already."""
+def _column(name: str, known: Any, *, dated: bool = False) -> Column:
+    """One column: a pair, a list of categories, or a column that is described already.
+
+    Two texts are dates where the column holds dates (`dated`).
+    """
     if isinstance(known, Numeric | Categorical):
         return column_from_json({**known.to_json(), "name": name})
     try:
@@ -171,7 +175,7 @@ def _column(name: str, known: Any) -> Column:
     plain = [isinstance(each, int | float) and not isinstance(each, bool) for each in entries]
     if len(entries) == 2 and all(plain):
         return Numeric(name, float(entries[0]), float(entries[1]))
-    if len(entries) == 2 and all(isinstance(each, date) for each in entries):
+    if len(entries) == 2 and all(dated or isinstance(each, date) for each in entries):
         return Date(name, *entries)
     if entries and len({type(each) for each in entries}) == 1 and type(entries[0]) in (str, bool):
         return Categorical(name, tuple(entries))

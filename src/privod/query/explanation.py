@@ -45,6 +45,9 @@ class Explanation:
         """One sentence for each record: its score, and the columns that add most to it."""
         return [self._sentence(row, most) for row in range(len(self.shares))]
 
+    def __str__(self) -> str:
+        return "\n".join(self.words())
+
     def to_pandas(self) -> Any:
         """A frame with what each column adds, the score, and the sentence in words."""
         told: dict[str, list[Any]] = {
