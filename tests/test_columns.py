@@ -24,6 +24,8 @@ from privod.data.mock import mock_table
 from privod.data.sources import read_with_report
 from privod.data.table import Table
 from privod.errors import InvalidParameter
+from privod.mechanisms import seeded
+from privod.query.catalog import QUERIES
 
 DAY = Date("day", "2015-01-01", "2024-12-31")
 COLUMNS = (
@@ -258,3 +260,29 @@ def test_conditions_see_records_clipped_and_filled() -> None:
 def test_impossible_conditions_are_refused_with_a_way_out(where: Any, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         Conditions.read(where).check(DOMAIN)
+
+
+def test_a_range_that_nobody_knows_is_bought_or_refused_with_a_way_out() -> None:
+    entry = {"name": "income", "type": "number", "low": "unknown", "high": "unknown"}
+    domain = Domain.from_json({"columns": [entry, {"name": "age", "low": 0, "high": 120}]})
+    income = domain.numeric(("income",))[0]
+    assert income.is_open
+    assert Domain.from_json(domain.to_json()) == domain
+    table = Table(domain, {"income": [1e3 * n for n in range(900)], "age": [40.0] * 900})
+    for name, more in {
+        "private-bounds": {},
+        "detector-profile": {},
+        "histogram": {"edges": [["income", 0, 1e5, 1e6]]},
+    }.items():
+        query = QUERIES[name].from_parameters({"columns": ("income",), "epsilon": 10, **more})
+        query.check(domain)
+        assert query.answer(table, seeded(1)).sentence()
+    for name, more in {
+        "histogram": {},
+        "quantiles": {},
+        "grid-knn": {},
+        "outlier-count": {"radius": 0.1, "max_crowd": 2, "scale": "range"},
+    }.items():
+        query = QUERIES[name].from_parameters({"columns": ("income",), "epsilon": 1, **more})
+        with pytest.raises(InvalidParameter, match=r"must have declared ranges, got 'income'.*Ask"):
+            query.check(domain)

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,27 @@ def test_more_records_than_declared_are_refused_whole(tmp_path: Path, domain: Do
     assert list((tmp_path / "rows").iterdir()) == []
     assert curator.datasets() == ()
     curator.register("d", rows, domain, most_records=n)
+
+
+@pytest.mark.usefixtures("small_partitions")
+def test_a_source_of_too_many_persons_is_refused_before_it_is_read_to_its_end(
+    tmp_path: Path,
+) -> None:
+    domain = Domain((Numeric("x", 0, 1),), "who", 2)
+    n_read = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal n_read
+        for start in range(0, 100_000, 50):
+            n_read += 50
+            who = [f"p{place % 2000}" for place in range(start, start + 50)]
+            yield pa.record_batch({"x": [0.5] * 50, "who": who})
+
+    schema = pa.schema([("x", pa.float64()), ("who", pa.string())])
+    source = pa.RecordBatchReader.from_batches(schema, batches())
+    with pytest.raises(InvalidData, match="more than the 699 records"):
+        stored(tmp_path, source, domain, SizeClass(699))
+    assert n_read < 20_000
 
 
 @pytest.mark.usefixtures("small_partitions")

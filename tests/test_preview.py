@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # slow: left out by `make quick`
 import json
+import math
 import re
 from collections import Counter
 from dataclasses import replace
@@ -19,19 +20,22 @@ from typer.testing import CliRunner
 from privod import wire
 from privod.cli import app
 from privod.curator import Curator
-from privod.data import Domain, Numeric, Table
+from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.examples import HOSPITAL, hospital
+from privod.data.mock import mock_table
 from privod.errors import InvalidParameter
+from privod.ledger.prices import Price
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.privacy import AddRemove, Loss, decimal_text
 from privod.query.catalog import QUERIES
 from privod.query.preview import (
     enough_epsilon,
     epsilon_within,
-    longest,
     noise_remark,
+    time_told,
     worth,
 )
+from privod.query.size import size_question, size_told
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.graded_count.query import GradedCount
 from privod.questions.grid_knn.query import GridKnn, margin_of_kept
@@ -411,10 +415,58 @@ def test_an_epsilon_at_which_any_radius_may_be_named_is_refused() -> None:
     replace(query, epsilon="0.05").check(HOSPITAL)
 
 
-def test_the_longest_time_is_said_to_be_a_bound_for_the_declared_size() -> None:
-    told = longest(112.4, 100_000)
-    assert told.startswith(
-        "It takes at most about 113 seconds: so long on 100,000 records, as many"
+def test_the_usual_time_stands_beside_the_bound_for_the_declared_size() -> None:
+    price = Price((), affordable=True, already_answered=False, most_records=100_000)
+    price = replace(price, about_seconds=112.4, usual_seconds=2.5)
+    assert time_told(price) == (
+        "An answer usually takes about 3 seconds on 100,000 records. It never takes more than about"
+        " 113 seconds, the worst case for the declared 100,000 records."
     )
-    assert told.endswith("Most answers take far less.")
-    assert longest(0.9, 100_000) == longest(None, 100_000) == longest(5, None) == ""
+    assert "3 seconds on 21,000 records" in time_told(replace(price, records=21_000))
+    assert time_told(replace(price, about_seconds=0.9)) == ""
+    assert time_told(replace(price, about_seconds=None)) == ""
+
+
+def test_usual_times_never_pass_the_bound() -> None:
+    for kind in QUERIES.values():
+        for query in kind.examples(HOSPITAL):
+            for records in (1, 100, 10**4, 10**8):
+                assert query.usual_work(HOSPITAL, records) <= query.work(HOSPITAL, records)
+
+
+def test_the_number_of_records_is_told_rounded_up_with_its_margin() -> None:
+    asked = size_question(HOSPITAL)
+    assert asked is not None
+    assert asked.preview(HOSPITAL).margin == 300
+    release = asked.answer(mock_table(HOSPITAL, 20_000), seeded(3))
+    told = int(release.value.counts.sum())
+    assert size_told(release, HOSPITAL) == math.ceil((told + 300) / 1000) * 1000
+    assert size_question(Domain((Categorical("sex", ("f", "m")),))) is None
+
+
+def test_a_bought_size_stands_in_prices_and_limits_keep_the_declared_one(tmp_path: Path) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("stays", hospital(2_000, seed=1), HOSPITAL, most_records=1_000_000)
+    curator.open_budget("stays", AddRemove(), Loss(2))
+    query = OutlierRadius.examples(HOSPITAL)[0]
+    before = curator.price(query, "stays")
+    size = size_question(HOSPITAL)
+    assert size is not None
+    release = curator.ask(size, "stays").release
+    after = curator.price(query, "stays")
+    assert (before.records, after.records) == (None, size_told(release, HOSPITAL))
+    assert after.about_seconds == before.about_seconds
+    assert after.most_records == before.most_records == 1_000_000
+    assert after.usual_seconds < before.usual_seconds / 100
+
+
+def test_the_shell_offers_the_size_beside_a_price_until_it_is_bought(tmp_path: Path) -> None:
+    curator = Curator.open(tmp_path)
+    curator.register("stays", hospital(2_000, seed=1), HOSPITAL)
+    curator.open_budget("stays", AddRemove(), Loss(2))
+    asked = ["price", "stays", "histogram", "columns=ward", "epsilon=1", "--at", str(tmp_path)]
+    told = " ".join(CliRunner().invoke(app, asked).output.split())
+    offer = "privod ask stays histogram columns=age epsilon=0.01 bins=1"
+    assert f"noisy count of them (± 300) costs epsilon 0.01: {offer}" in told
+    CliRunner().invoke(app, [*offer.split()[1:], "--at", str(tmp_path), "--yes"])
+    assert offer not in " ".join(CliRunner().invoke(app, asked).output.split())

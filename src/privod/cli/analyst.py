@@ -148,7 +148,9 @@ def price(
     """Say what a question would cost and be worth; looks at no data and charges nothing."""
     from privod.ledger.prices import BEGUN
     from privod.privacy import decimal_text
-    from privod.query.preview import epsilon_within, longest, worth
+    from privod.query.as_code import typed
+    from privod.query.preview import epsilon_within, time_told, worth
+    from privod.query.size import size_offer
 
     if within is not None and not _names_epsilon(settings):
         settings = [*(settings or []), "epsilon=1"]
@@ -174,16 +176,20 @@ def price(
     if not found.affordable:
         remark = "It is over budget."
     assumed = expect is None and query.preview(domain).noise is not None
+    offer, count = size_offer(found, domain) if records is None and assumed else ("", None)
+    if count is not None:
+        offer += f": privod ask {shlex.quote(dataset)} {typed(count.to_json())}"
     emit(
         wire.Price.about(found, query, domain),
         as_json,
-        words(worth(query, domain, records or found.most_records, expect), "bold"),
+        words(worth(query, domain, records or found.records or found.most_records, expect), "bold"),
         words("Name what you expect with --expect." if assumed else ""),
         words(f"Epsilon: {decimal_text(query.epsilon)}." if within is not None else ""),
         words(query.guarantee().of_persons(domain.max_rows_per_person).sentence()),
         words(_not_protected(query)),
         table("Price", ["budget", "cost", "would be left", "such questions left"], rows),
-        words(longest(found.about_seconds, found.most_records)),
+        words(time_told(found)),
+        words(offer),
         words(remark),
     )
 
@@ -233,7 +239,7 @@ def ask(
         domain = curator.dataset(dataset).domain
         adapted = curator.adapted(query, dataset)
         priced = curator.price(adapted, dataset)
-        known = records or priced.most_records
+        known = records or priced.records or priced.most_records
         if not yes and priced.affordable and priced.charges and not priced.begun:
             remark = noise_remark(adapted, domain, known, expect)
             if remark and (as_json or not typer.confirm(f"{remark}\nAsk it all the same?")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from privod.curator import BudgetState, Entry, Registered
     from privod.privacy import Adjacency
 
+SIZE_ASKED = (
+    "At most how many records may there be? Analysts see this number, and prices and limits follow"
+    " from it. Say it without counting the rows, and round up generously"
+)
 FOR_OWNER = "For the owner alone, exact and not private:"
 
 
@@ -108,9 +113,9 @@ def register(
     most_records: Annotated[
         int | None,
         typer.Option(
-            help="The most records there may be, a hundred thousand unless said. Analysts see this"
-            " number, so round up generously. A file with more is refused. Beyond ten million they"
-            " stay on disk."
+            help="The most records there may be. Analysts see this number, so round up"
+            " generously. A file with more is refused. Beyond ten million they stay on disk."
+            " Without it you are asked; where nobody can answer, 100000."
         ),
     ] = None,
     yes: Annotated[
@@ -125,6 +130,9 @@ def register(
     from privod.engines.size import UNLESS_DECLARED
 
     declared = Domain.from_json(_read_json(domain))
+    size = UNLESS_DECLARED if most_records is None else most_records
+    if most_records is None and not as_json and sys.stdin.isatty():
+        size = typer.prompt(SIZE_ASKED, default=UNLESS_DECLARED)
     dialect = dialect_of(
         separator, encoding=encoding, decimal=decimal, thousands=thousands, quoting=quoting
     )
@@ -139,7 +147,7 @@ def register(
                 continues=continues,
                 dialect=dialect,
                 confirmed=confirmed,
-                most_records=UNLESS_DECLARED if most_records is None else most_records,
+                most_records=size,
             )
             return registered, curator.budget(name)
 
@@ -151,7 +159,6 @@ def register(
             raise
         registered, budgets = take(True)
     text = f"Registered {name!r} with {len(declared.columns)} columns. {_next(registered, budgets)}"
-    size = UNLESS_DECLARED if most_records is None else most_records
     told = f"Analysts see that it has at most {size} records (--most-records), and not how many."
     shown = (text, told, FOR_OWNER, *registered.sentences())
     emit(wire.Registered.of(registered), as_json, *map(words, shown))

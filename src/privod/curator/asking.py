@@ -31,6 +31,7 @@ from privod.ledger.database import Connection
 from privod.ledger.prices import Price, price_of
 from privod.ledger.store import DataSet, short_text
 from privod.query.query import Query, Release
+from privod.query.size import size_question, size_told
 
 RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
 LEFT = "The charge of an earlier request stands, and its answer is begun again once they are there."
@@ -93,25 +94,32 @@ class Asking:
                 self._check_size(question, folder, seal)
             size = self._tables.size(dataset.name, folder, seal) or SizeClass(IN_MEMORY)
             most = size.most_records
-            seconds = question.query.seconds(dataset.domain, most)
+            known = self._told_size(connection, dataset)
+            about: dict[str, Any] = {
+                "about_seconds": question.query.work(dataset.domain, most) / 1e9,
+                "usual_seconds": question.query.usual_work(dataset.domain, known or most) / 1e9,
+                "most_records": most,
+                "records": known,
+            }
             try:
                 due = question.charges_due(connection)
             except (NoPromise, NotFound, InvalidParameter):
                 if not left:
                     raise
-                return Price(
-                    (),
-                    affordable=True,
-                    already_answered=False,
-                    not_protected=unprotected,
-                    about_seconds=seconds,
-                    most_records=most,
-                    begun=True,
-                )
+                found = Price((), True, already_answered=False, not_protected=unprotected)
+                return replace(found, **about, begun=True)
             found = price_of(due, unprotected, ledger.limits_of(connection, due, token))
         if left and not found.affordable:
             found = replace(found, charges=(), affordable=True)
-        return replace(found, about_seconds=seconds, most_records=most, begun=left)
+        return replace(found, **about, begun=left)
+
+    def _told_size(self, connection: Connection, dataset: DataSet) -> int | None:
+        """About how many records there are, where a noisy count of them was bought."""
+        asked = size_question(dataset.domain)
+        if asked is None:
+            return None
+        release = store.find_release(connection, Question.checked(asked, dataset).key, asked)
+        return None if release is None else size_told(release, dataset.domain)
 
     def check_budget(
         self, query: Query[Any], dataset: DataSet, request_id: str | None, token: str | None

@@ -21,6 +21,9 @@ from privod.errors import InvalidParameter
 from privod.texts import check_text
 
 Category = str | int
+UNIVERSE = 2.0**64
+"""A range from minus to plus this, or wider, is one that nobody declared."""
+
 OTHER = "(other)"  # the cell of what was not declared, where a category is open
 ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
 SECONDS = {"day": 86400, "second": 1}
@@ -79,6 +82,21 @@ class Numeric:
         """A number of this column for people."""
         whole = MOST_DIGITS <= abs(number) < LONGEST
         return f"{number:.0f}" if whole else f"{number:.4g}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody declared the range."""
+        return self.low <= -UNIVERSE and self.high >= UNIVERSE
+
+    def check_range(self) -> None:
+        """Refuse a range that nobody declared, for what is cut or scaled by it."""
+        if self.is_open:
+            way_out = (
+                "Ask private-bounds where the numbers lie; a histogram takes edges of its own. The"
+                " owner declares a range with `privod register NAME FILE --domain FILE --continues`"
+                " and the name of this data set."
+            )
+            raise InvalidParameter("columns", "must have declared ranges", self.name, way_out)
 
     def between(self, low: float, high: float) -> Numeric:
         """The same column with another range, and without a fill."""
@@ -352,15 +370,17 @@ def column_from_json(entry: Mapping[str, Any]) -> Column:
     what = f"the type of {given['name']!r}"
     if kind not in TYPES:
         raise InvalidParameter(what, f"must be one of {', '.join(TYPES)}", kind, form)
+    if kind == "number" and given.get("low") == given.get("high") == "unknown":
+        given |= {"low": -UNIVERSE, "high": UNIVERSE}
     unknown = [key for key, value in given.items() if value == "unknown"]
     if unknown:
         raise InvalidParameter(
             f"{unknown[0]} of {given['name']!r}",
             "must be declared",
             "unknown",
-            "Write what is known without looking at the data, or leave the column out. A range may"
-            " be generous, such as -1e9 to 1e9: private-bounds finds a narrower one for a part of"
-            " the budget.",
+            "Write what is known without looking at the data, or leave the column out. Only numbers"
+            " may have an unknown range: private-bounds and the detector find one for a part of the"
+            " budget.",
         )
     try:
         column: Column = TYPES[kind](**given)

@@ -153,7 +153,7 @@ class _Writer:
         """Persons by their hash; rows that fit into one partition need none."""
         held: list[pa.Table] = []
         n_held = 0
-        capped = ahead(self._capped, batches)
+        capped = self._counted(ahead(self._capped, batches))
         for rows in capped:
             held.append(rows)
             n_held += len(rows)
@@ -219,6 +219,22 @@ class _Writer:
         rows = self._taken(batch)
         keep = self._first(rows)
         return rows if keep.all() else rows.filter(pa.array(keep))
+
+    def _counted(self, capped: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The rows as they come, until more persons came than records were declared.
+
+        Each person keeps at least one row; persons of one hash count as one.
+        """
+        seen, fresh, n_fresh = np.empty(0, np.uint64), [], 0
+        for rows in capped:
+            if self._size.in_memory:
+                fresh.append(hashed(rows.column(PERSON).combine_chunks(), self._key))
+                n_fresh += len(rows)
+            if len(seen) + n_fresh > self._size.most_records and 4 * n_fresh >= len(seen):
+                seen, fresh, n_fresh = np.unique(np.concatenate([seen, *fresh])), [], 0
+                if len(seen) > self._size.most_records:
+                    self._refuse()
+            yield rows
 
     def _first(self, rows: pa.Table) -> NDArray[np.bool_]:
         """Which rows are the first of their person."""

@@ -11,9 +11,8 @@ import numpy as np
 
 from privod.data import Boolean, Categorical, Column, Date, Numeric
 from privod.data.cells import as_arrow, values_of
-from privod.data.columns import column_from_json
+from privod.data.columns import UNIVERSE, column_from_json
 from privod.errors import InvalidParameter
-from privod.questions.detector_profile.ranges import UNIVERSE
 
 DATES = "1900-01-01", "2100-01-01"  # where dates are looked for whose range nobody declared
 NUMBERS = ("int", "uint", "float", "double", "decimal")

@@ -80,8 +80,9 @@ class Price:
     `charges` is empty when the question is already answered: the stored release costs nothing.
     `not_protected` says what those lose by this very answer whom its guarantee leaves out,
     `about_seconds` how long one core takes to answer at worst, by what was declared about the data,
-    and `most_records` is how many records there may be at most, as declared. `begun` says that it
-    was charged and is not answered yet: who asks it goes on with that, and pays only if it fails.
+    `usual_seconds` how long on records as usual, and `most_records` is how many records there may
+    be at most, as declared. `records` is about how many there are, if that was asked. `begun` says
+    that it was charged and is not answered yet: asking goes on, and pays only if that fails.
     """
 
     charges: tuple[PricedCharge, ...]
@@ -89,7 +90,9 @@ class Price:
     already_answered: bool
     not_protected: str = ""
     about_seconds: float | None = None
+    usual_seconds: float | None = None
     most_records: int | None = None
+    records: int | None = None
     begun: bool = False
 
     def _repr_html_(self) -> str:

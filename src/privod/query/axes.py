@@ -27,6 +27,7 @@ class Axis:
         """Cut a column into its categories, or into equal intervals."""
         if not isinstance(column, Numeric) or isinstance(column, Ordinal):
             return cls(column.name, tuple(map(column.shown, range(len(column.values)))))
+        column.check_range()
         edges = np.linspace(column.low, column.high, bins + 1).tolist()
         shown = map(column.shown, edges)
         names = tuple(f"{low} to {high}" for low, high in pairwise(shown))

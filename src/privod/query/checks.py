@@ -28,12 +28,18 @@ LARGEST = sys.float_info.max
 LARGEST_RADIUS = 1e150  # its square still is a float
 SMALLEST_RADIUS = FINEST  # so is the square of this one; nearer records are equal
 MOST_RECORDS = 100_000
+USUAL_NANOSECONDS = 700  # to find the crowd of a made-up record, for each column
 MOST_NUMBERS = 300_000  # of all records asked about, so that pricing them takes seconds at most
 
 
 def pairs_work(records: int, n_columns: int) -> int:
     """About how many nanoseconds it takes to compare every record with every other, at worst."""
     return records * records * (n_columns + 2) // 8
+
+
+def usual_pairs_work(records: int, n_columns: int) -> int:
+    """The same on records as usual, most of which lie far apart (benchmarks/usual_times.py)."""
+    return min(USUAL_NANOSECONDS * records * n_columns, pairs_work(records, n_columns))
 
 
 class ExactNumber:

@@ -14,6 +14,7 @@ from privod.query.checks import (
     column_names,
     dp_adjacency,
     pairs_work,
+    usual_pairs_work,
     whole_number,
 )
 from privod.query.conditional import Conditional
@@ -73,6 +74,9 @@ class CrowdCount(Conditional[Value]):
 
     def work(self, domain: Domain, records: int) -> int:
         return pairs_work(records, self.distances(domain).n_axes)
+
+    def usual_work(self, domain: Domain, records: int) -> int:
+        return usual_pairs_work(records, self.distances(domain).n_axes)
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002 - credits alone need no points
         return 0

@@ -60,6 +60,8 @@ class Distances:
         counted = dict(zip(columns, weights, strict=True)) if weights else {}
         numeric, extent = [], 0.0
         for column in domain.numeric(chosen):
+            if scale == "range":
+                column.check_range()
             unit = column.high - column.low if scale == "range" else 1.0
             factor = counted.get(column.name, 1.0) / unit
             numeric.append((column.name, factor))

@@ -194,13 +194,15 @@ def duration(seconds: float) -> str:
     return "1 second" if seconds <= 1 else f"{math.ceil(seconds)} seconds"
 
 
-def longest(seconds: float | None, most_records: int | None) -> str:
-    """How long an answer may take, where that is worth saying: a bound for the declared size."""
-    if seconds is None or most_records is None or seconds <= 1:
+def time_told(price: Any) -> str:
+    """How long an answer usually takes and may take at worst, where that is worth saying."""
+    if price.about_seconds is None or price.about_seconds <= 1:
         return ""
+    usual, most = duration(price.usual_seconds), f"{price.most_records:,} records"
+    on = most if price.records is None else f"{price.records:,} records"
     return (
-        f"It takes at most about {duration(seconds)}: so long on {most_records:,} records, as many"
-        " as were declared, if they are as hard as can be. Most answers take far less."
+        f"An answer usually takes about {usual} on {on}. It never takes more than about"
+        f" {duration(price.about_seconds)}, the worst case for the declared {most}."
     )
 
 

@@ -213,7 +213,9 @@ class Price(View):
 
     `not_protected` says what those lose by the answer whom its guarantee leaves out,
     `about_seconds` how long one core takes to answer at worst, by what was declared about the data,
-    and `most_records` is how many records were declared at most; null where it was answered before.
+    `usual_seconds` how long on records as usual, and `most_records` is how many records were
+    declared at most; null where it was answered before. `records` is about how many there are, if
+    a noisy count of them was asked for.
     `begun`: it was charged and is not answered yet; asking goes on with that, and is charged only
     if it fails first.
     """
@@ -225,7 +227,9 @@ class Price(View):
     guarantee: Guarantee
     preview: Preview
     about_seconds: float | None = None
+    usual_seconds: float | None = None
     most_records: int | None = None
+    records: int | None = None
     begun: bool = False
 
     @classmethod

@@ -102,6 +102,8 @@ class Grid:
             raise InvalidParameter("cells_per_axis", rule, count, "Try 10.")
         if not self.columns:
             raise InvalidParameter("columns", "must not be empty", (), "Name a numeric column.")
+        for column in self.columns:
+            column.check_range()
 
     @property
     def n_axes(self) -> int:

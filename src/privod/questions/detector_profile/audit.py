@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from privod.audit import WorstCase
 from privod.data import Domain, Numeric, Table
+from privod.data.columns import UNIVERSE
 from privod.privacy import AddRemove, Replace
 from privod.questions.detector_profile.layout import Layout
 from privod.questions.detector_profile.query import DetectorProfile
-from privod.questions.detector_profile.ranges import UNIVERSE
 
 DOMAIN = Domain((Numeric("x", -2, 2), Numeric("y", -2, 2)))
 LAYOUT = Layout(DOMAIN.columns, ((-2.0, 2.0), (-2.0, 2.0)), 4, (0.0, 0.0), (1.0, 1.0))

@@ -24,9 +24,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Range = tuple[float, float]
 
-UNIVERSE = 2.0**64
-"""A range from minus to plus this, or wider, is one that nobody knows."""
-
 LOWEST, OCTAVES = -30, 94  # of the octaves that are told apart: up to 2^64
 N_OCTAVE_CELLS = 2 * OCTAVES + 2  # both signs, nearly zero, and missing
 USUAL = (-1024.0, 1024.0)  # where a column is looked for that shows nothing at all
@@ -52,7 +49,7 @@ class Found(NamedTuple):
 
 def unknown(column: Column) -> bool:
     """Whether a column's range was left open."""
-    return isinstance(column, Numeric) and column.low <= -UNIVERSE and column.high >= UNIVERSE
+    return isinstance(column, Numeric) and column.is_open
 
 
 def octave_counts(places: Ints, rows: Floats) -> Ints:

@@ -29,6 +29,7 @@ from privod.query.checks import (
     column_names,
     dp_adjacency,
     pairs_work,
+    usual_pairs_work,
     whole_number,
 )
 from privod.query.conditional import Conditional
@@ -178,6 +179,9 @@ class OutlierRadius(Conditional[ChosenRadius]):
 
     def work(self, domain: Domain, records: int) -> int:
         return self.n_radii * pairs_work(records, self._distances(domain).n_axes)
+
+    def usual_work(self, domain: Domain, records: int) -> int:
+        return self.n_radii * usual_pairs_work(records, self._distances(domain).n_axes)
 
     def most_bytes(self, domain: Domain, records: int) -> int:
         over = self._distances(domain)

@@ -35,6 +35,7 @@ from privod.query.checks import (
     dp_adjacency,
     numeric_columns,
     pairs_work,
+    usual_pairs_work,
     whole_number,
 )
 from privod.query.conditional import Conditional
@@ -308,6 +309,11 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
         n_columns = len(numeric_columns(domain, self.columns))
         widest = min(max(self._sizes()), len(domain.columns))
         return self._number_of_candidates(n_columns) * pairs_work(records, widest)
+
+    def usual_work(self, domain: Domain, records: int) -> int:
+        n_columns = len(numeric_columns(domain, self.columns))
+        widest = min(max(self._sizes()), len(domain.columns))
+        return self._number_of_candidates(n_columns) * usual_pairs_work(records, widest)
 
     def most_bytes(self, domain: Domain, records: int) -> int:
         widest = min(max(self._sizes()), len(domain.columns))

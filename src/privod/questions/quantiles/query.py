@@ -159,7 +159,8 @@ class Quantiles(Conditional[NoisyQuantiles]):
         return Preview("the rank of each quantile", math.ceil(self.levels * within), loose=True)
 
     def check(self, domain: Domain) -> None:
-        domain.numeric(self.columns)
+        for column in domain.numeric(self.columns):
+            column.check_range()
 
     def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002
         return 3 * len(self.columns) * len(self.quantiles)

@@ -64,7 +64,8 @@ def needed_bytes(query: Query[Any], domain: Domain, most_records: int) -> int:
 
 def most_seconds(curator: Curator, query: Query[Any], of: str) -> float:
     """About how long an answer takes one core at worst, on as many records as were declared."""
-    return query.seconds(curator.dataset(of).domain, curator.size_class(of).most_records)
+    domain, most = curator.dataset(of).domain, curator.size_class(of).most_records
+    return query.work(domain, most) / 1e9
 
 
 def is_long(curator: Curator, query: Query[Any], of: str) -> bool:

@@ -25,8 +25,9 @@ from privod.ledger.prices import BEGUN
 from privod.privacy import Guarantee, decimal_text
 from privod.query.catalog import QUERIES, kind_of, query_from_json
 from privod.query.parameters import parameters_of, promise_of
-from privod.query.preview import epsilon_within, longest, worth
+from privod.query.preview import epsilon_within, time_told, worth
 from privod.query.query import Query, canonical_json
+from privod.query.size import size_offer, size_question
 from privod.server.asking import begin, failure_of, find_job, state_of, stop
 from privod.server.http.authorization import form_of, text_of
 from privod.server.jobs.estimates import check_work
@@ -70,6 +71,7 @@ def ask_form(request: Request) -> Response:
     chosen = request.query_params.get("example", "0")
     place = int(chosen) if chosen.isascii() and chosen.isdigit() and len(chosen) < 4 else 0
     query = examples[min(place, len(examples) - 1)] if examples else None
+    query = size_question(dataset.domain) if chosen == "size" else query
     return _question_page(request, query.parameters() if query else {}, query)
 
 
@@ -275,14 +277,17 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         for charge in price.charges
         if charge.adjacency in budgets
     ]
-    guarantee, most = query.guarantee(), curator.size_class(of).most_records
+    guarantee, most = query.guarantee(), price.records or price.most_records
+    offer, _ = size_offer(price, domain)
     priced = {
         "stored": price.already_answered,
         "begun": BEGUN if price.begun else "",
         "cost": " and ".join(dict.fromkeys(str(line["cost"]) for line in lines)),
         "lines": lines,
         "worth": worth(query, domain, most, _expected(request)),
-        "longest": longest(price.about_seconds, most),
+        "time": time_told(price),
+        "offer": offer,
+        "count_at": f"/data/{segment(of)}/ask/histogram?example=size",
         "sentence": guarantee.of_persons(domain.max_rows_per_person).sentence(),
         "not_protected": price.not_protected,
     }

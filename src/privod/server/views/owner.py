@@ -42,7 +42,10 @@ COLUMNS_FIELDS = (
     *("name", "columns", "person", "max_rows_per_person", "most_records", "continues"),
     *("title", "titles"),
 )
-BLANK = dict.fromkeys(COLUMNS_FIELDS, "") | {"max_rows_per_person": "1"}
+BLANK = dict.fromkeys(COLUMNS_FIELDS, "") | {
+    "max_rows_per_person": "1",
+    "most_records": str(UNLESS_DECLARED),
+}
 
 
 def register_form(request: Request) -> Response:
