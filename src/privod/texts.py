@@ -8,7 +8,7 @@ terminal shows. So names, titles, categories and parameters are held to one rule
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -47,6 +47,11 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     by_letters = {one.lower(): one for one in known}
     near = get_close_matches(name.lower(), by_letters, n=1)
     return f" Did you mean {by_letters[near[0]]!r}?" if near else ""
+
+
+def listed(words: Sequence[str], link: str = "and") -> str:
+    """Words in a row, the last one after "and"."""
+    return f" {link} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def is_plain_json(text: str) -> bool:

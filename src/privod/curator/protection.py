@@ -80,8 +80,8 @@ class Protection:
             low, high = _interval(self.protected, self.examined)
             told = (
                 f"{self.protected} of {self.examined} records chosen at random are protected"
-                f" ({share:.1%}): between {low:.1%} and {high:.1%} of all {self.records}, with 95 %"
-                " certainty."
+                f" ({share:.1%}): between {low:.1%} and {high:.1%} of all {self.records} (95 %"
+                " confidence)."
             )
         if not self.alike:
             return (*self.promises, told)

@@ -91,8 +91,8 @@ class Guarantee:
     def sentence(self) -> str:
         """The promise in words: towards a record, and towards a person who has several."""
         return (
-            f"{self.adjacency.protected}: no outcome becomes more likely or less likely by more"
-            f" than {self._factor()}.{self._of_a_person()}"
+            f"{self.adjacency.protected}: because of one such record no answer becomes more than"
+            f" {self._factor()}.{self._of_a_person()}"
         )
 
     def in_short(self) -> str:
@@ -107,9 +107,10 @@ class Guarantee:
 
     def _factor(self) -> str:
         epsilon, delta = self.loss.epsilon, self.loss.delta
-        odds = "" if epsilon > 20 else f" (at most {_odds(epsilon)} times as likely)"
+        odds = f"exp({decimal_text(epsilon)})" if epsilon > 20 else _odds(epsilon)
         slack = f", but for a probability of {decimal_text(delta)}" if delta else ""
-        return f"a factor exp({decimal_text(epsilon)}){odds}{slack}"
+        told = f"{odds} times as likely, or as unlikely, as without it{slack}"
+        return f"{told} (epsilon {decimal_text(epsilon)})"
 
     def _of_a_person(self) -> str:
         rows = self.rows_per_person
@@ -117,7 +118,7 @@ class Guarantee:
             return ""
         person = f"Towards a person with up to {rows} records"
         try:
-            return f" {person} it is {self.for_groups(rows)._factor()}."
+            return f" {person} the factor is {self.for_groups(rows)._factor()}."
         except NoPromise:
             return f" {person} as a whole nothing is promised."
 

@@ -26,6 +26,7 @@ from privod.query.distances import (
     distance_in_words,
 )
 from privod.query.memory import crowd_bytes
+from privod.texts import listed
 
 Value = TypeVar("Value")
 
@@ -91,9 +92,16 @@ class CrowdCount(Conditional[Value]):
     @property
     def columns_in_words(self) -> str:
         """Over which columns, for sentences."""
-        return f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
+        return f"in {listed(self.columns)}" if self.columns else "in all numeric columns"
 
     @property
     def radius_in_words(self) -> str:
         """How near is near, for sentences."""
-        return f"within {self.radius:g}{distance_in_words(self.scale, self.weights)}"
+        return f"within distance {self.radius:g}{distance_in_words(self.scale, self.weights)}"
+
+
+def crowd_in_words(max_crowd: int) -> str:
+    """How many records an outlier has near it, for sentences."""
+    if max_crowd == 1:
+        return "no other record"
+    return f"at most {max_crowd - 1} other record{'s' if max_crowd > 2 else ''}"

@@ -185,7 +185,7 @@ def distance_in_words(scale: Scale, weights: tuple[float, ...]) -> str:
     """How a radius is measured, for sentences; "" where it needs no word."""
     parts = []
     if scale == "range":
-        parts.append("in shares of the declared ranges")
+        parts.append("1 is the range of a column")
     if weights:
         parts.append(f"with the weights {', '.join(f'{weight:g}' for weight in weights)}")
     return f" ({', '.join(parts)})" if parts else ""

@@ -49,16 +49,17 @@ def chance_in_words(chance: float) -> str:
     return f"1 in 10^{zeros}"
 
 
-def said_to_be(labels: Sequence[bool], one: str, many: str) -> str:
+def labeled(labels: Sequence[bool], one: str) -> str:
     """How a sentence about labels begins: about how many records it is, and which are meant."""
+    many = f"{one}s"
     if len(labels) == 1:
-        return f"The {one} is {'' if labels[0] else 'not '}said to be"
+        return f"The {one} is {'' if labels[0] else 'not '}labeled"
     places = [str(place) for place, label in enumerate(labels, start=1) if label]
     if not places:
-        return f"None of the {len(labels)} {many} is said to be"
+        return f"None of the {len(labels)} {many} is labeled"
     named = f" (number {', '.join(places)})" if len(places) <= MOST_NAMED else ""
     verb = "is" if len(places) == 1 else "are"
-    return f"Of the {len(labels)} {many}, {len(places)}{named} {verb} said to be"
+    return f"{len(places)} of the {len(labels)} {many}{named} {verb} labeled"
 
 
 class Labels:

@@ -96,7 +96,7 @@ class Preview:
             return self.words
         if self.wrong_label is not None:
             return (
-                f"{self.about} of a clear outlier will be wrong with a probability of"
+                f"{self.about} of a clear outlier will be wrong with probability"
                 f" {self.wrong_label:.2g}."
             )
         if self.margin is None and self.least_deviation is None:
@@ -106,11 +106,11 @@ class Preview:
                 f"How far off {self.about} will be depends on the records; its noise has a standard"
                 f" deviation of at least {self.least_deviation:.3g}."
             )
-        text = f"{self.about[0].upper()}{self.about[1:]} will be right to within {self.margin}"
-        text += " with 95 % certainty"
+        text = f"{self.about[0].upper()}{self.about[1:]} will have a margin of ± {self.margin:,}"
+        text += " (95 % confidence)."
         if self.apart is not None:
-            text += f"; groups that differ by more than {2 * self.apart} can be told apart"
-        return f"{text}."
+            text += f" Groups that differ by more than {2 * self.apart:,} can be told apart."
+        return text
 
 
 def of_counts(noise: DiscreteLaplace | DiscreteGaussian, n_counts: int, about: str = "") -> Preview:
@@ -150,7 +150,7 @@ def _assumed(preview: Preview, records: int | None, expected: int | None) -> str
     unsure = "may not" if preview.loose else "cannot"
     told = f"Up to {preview.noise:,} records {unsure} be told from noise"
     counted = _counted(preview, records, expected)
-    return f"{told}; {'assumed' if expected is None else 'expected'}: {counted}."
+    return f"{told}. {'Assumed' if expected is None else 'Expected'}: {counted}."
 
 
 def _counted(preview: Preview, records: int | None, expected: int | None) -> str:

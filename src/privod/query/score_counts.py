@@ -150,8 +150,8 @@ def told_of_threshold(
         return ""
     low, high = known
     return (
-        f" The threshold that is meant to flag {TOLD_SHARE:.0%} of the records flags between"
-        f" {low:.1%} and {high:.1%} of them, with 95 % certainty."
+        f" The threshold for {TOLD_SHARE:.0%} of the records flags between {low:.1%} and"
+        f" {high:.1%} of them (95 % confidence)."
     )
 
 

@@ -134,8 +134,8 @@ class Scored:
         if self.beyond is not None:
             low, high = self.beyond
             known = (
-                f"The limit is meant to flag {100 * target:.3g}% of the reference; it flags between"
-                f" {low:.1%} and {high:.1%} of it, with 95 % certainty."
+                f"The threshold for {100 * target:.3g}% of the reference flags between {low:.1%}"
+                f" and {high:.1%} of it (95 % confidence)."
             )
         if self.hidden_share <= target:
             return known

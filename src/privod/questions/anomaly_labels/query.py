@@ -33,7 +33,7 @@ from privod.query.labels import (
     answer_by_edits,
     chance_in_words,
     chance_of_error,
-    said_to_be,
+    labeled,
 )
 from privod.query.likeness import Entry, end_of
 from privod.query.near import Alike, Distance, Near, near_of, tenths
@@ -169,16 +169,13 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
         return self.release(labels, randomness)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
-        text = said_to_be(value, "record asked about", "records asked about")
-        text += (
-            f" in the data and anomalous ({self._near.few(self.max_crowd)}, itself included); a"
-            f" label is wrong with a probability of at most {chance_in_words(self.largest_error)}"
+        text = (
+            f"{labeled(value, 'record')} an outlier in the data ('no' also covers records that are"
+            f" not in the data). An outlier has {self._near.few(self.max_crowd)}, itself included."
+            f" A label is wrong with probability at most {chance_in_words(self.largest_error)}"
         )
         if self.lone_error < self.largest_error:
-            text += (
-                f", and the label of a record {self._near.lone} with a probability of at most"
-                f" {chance_in_words(self.lone_error)}"
-            )
+            text += f", that of a record {self._near.lone} {chance_in_words(self.lone_error)}"
         return f"{text}."
 
     @classmethod

@@ -257,7 +257,7 @@ class DetectorProfile(Conditional[NoisyProfile]):
 
     def sentence(self, value: NoisyProfile) -> str:
         products = (
-            f" and of how the {len(value.layout.numeric)} numeric ones go together"
+            f" and the correlations of {len(value.layout.numeric)} of them"
             if len(value.products)
             else ""
         )
@@ -265,11 +265,10 @@ class DetectorProfile(Conditional[NoisyProfile]):
             value.threshold, value.share_beyond, scored=value.noise_of_scores is not None
         )
         return (
-            f"A profile of {len(value.layout.columns)} columns{products} stands for about"
-            f" {round(value.records)} records, each cell's count right to within"
-            f" {value.noise_of_counts.quantile(0.95)} with 95 % certainty.{told}"
-            " New records can now be scored against it, and their scores explained, without"
-            " further loss."
+            f"A private detector over {len(value.layout.columns)} columns{products}, from about"
+            f" {round(value.records)} records. Each cell count has a margin of ±"
+            f" {value.noise_of_counts.quantile(0.95)} (95 % confidence).{told} Scoring new records"
+            " against it, with reasons, costs nothing more."
         )
 
     def table(self, value: NoisyProfile) -> dict[str, list[Any]]:

@@ -139,11 +139,10 @@ class GradedCount(CrowdCount[GradedOutliers]):
     def sentence(self, value: GradedOutliers) -> str:
         margin = self.margin(value.n_columns, value.n_groups)
         return (
-            f"How far out the records lie {self.columns_in_words} adds up to about"
-            f" {value.count:.4g}, right to within {margin:.3g} with 95 % certainty. A record adds 1"
-            f" with at most {self.max_crowd} records, itself included, {self.radius_in_words} of"
-            f" it, and 1/{self.n_grades} less for each further one, so the sum is not a number of"
-            " records."
+            f"{value.count:.4g} ± {margin:.3g} is the graded count of outliers"
+            f" {self.columns_in_words} (95 % confidence). A record counts 1 with at most"
+            f" {self.max_crowd} records, itself included, {self.radius_in_words}. It counts"
+            f" 1/{self.n_grades} less for each further one, so this is not a number of records."
         )
 
     def table(self, value: GradedOutliers) -> dict[str, list[Any]]:

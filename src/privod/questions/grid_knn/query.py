@@ -294,16 +294,16 @@ class GridKnn(CountQuery[NoisyGrid]):
             kept = f"the {len(value.counts)} of {_rounded(grid.n_cells)} cells {least}"
         total = f"about {max(value.total, 0)} records in all"
         if value.records is not None:
-            total += f" (to within {value.records.noise.quantile(0.95)})"
+            total += f" (± {value.records.noise.quantile(0.95)})"
         hidden = ""
         if value.hidden_share >= LEAST_SAID:
             hidden = (
-                f" About {value.hidden_share:.0%} of the records cannot be told from noise: to flag"
-                " a smaller share than that is guesswork."
+                f" About {value.hidden_share:.0%} of the records cannot be told from noise. A"
+                " threshold for a smaller share is a guess."
             )
         return (
-            f"A grid over {names} holds {kept}, {total}{_certainty(value)}. New records can now be"
-            f" scored against it without further loss.{hidden}"
+            f"A grid over {names} holds {kept}, {total}{_certainty(value)}. Scoring new records"
+            f" against it costs nothing more.{hidden}"
         )
 
     def table(self, value: NoisyGrid) -> dict[str, list[Any]]:
@@ -502,9 +502,9 @@ def margin_of_kept(noise: DiscreteLaplace, threshold: int) -> int:
 def _kept_in_words(noise: DiscreteLaplace, threshold: int) -> str:
     margin, kept = noise.quantile(CERTAINTY), margin_of_kept(noise, threshold)
     return (
-        f"A cell of {threshold + margin} records or more is kept and its count right to within"
-        f" {margin}, with 95 % certainty; where a smaller one is kept its count tends to be too"
-        f" high, and is right to within {kept} with 95 % certainty"
+        f"A cell of {threshold + margin} records or more is kept, with a margin of ± {margin} (95 %"
+        " confidence). The count of a smaller cell that is kept tends to be too high, with a margin"
+        f" of ± {kept} (95 % confidence)"
     )
 
 
@@ -512,12 +512,12 @@ def _certainty(value: NoisyGrid) -> str:
     """How far off the counts of a release may be, as the end of a sentence."""
     margin, single = value.noise.quantile(CERTAINTY), value.noise.single
     if value.drop_below is None:
-        return f", each count right to within {margin} with 95 % certainty"
+        return f". Each count has a margin of ± {margin} (95 % confidence)"
     if isinstance(single, DiscreteLaplace):
         return f". {_kept_in_words(single, value.drop_below)}"
     return (
-        f". The noise of a count stays within {margin} with 95 % certainty, but those kept tend to"
-        " be too high where cells hold few records, and lack what parts of the merge have dropped"
+        f". The noise of a count stays within ± {margin} (95 % confidence). Counts that are kept tend"
+        " to be too high where cells hold few records, and lack what parts of the merge dropped"
     )
 
 

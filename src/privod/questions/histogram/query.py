@@ -167,12 +167,13 @@ class Histogram(CountQuery[NoisyCounts]):
             f"{axis.column} {axis.names[place]}"
             for axis, place in zip(value.axes, fullest, strict=True)
         )
-        margin = self.count_noise.quantile(0.95)
+        margin, n_cells = self.count_noise.quantile(0.95), value.counts.size
+        most = "" if n_cells == 1 else f", the largest of {n_cells} noisy counts"
+        each = "" if n_cells == 1 else " for each count"
         health = "".join(f" {told}" for told in self._health(value))
         return (
-            f"The most records, about {value.counts[fullest]}, have {where};"
-            f" each of the {value.counts.size} counts is right to within {margin}"
-            f" with 95 % certainty.{health}"
+            f"{value.counts[fullest]} ± {margin} records have {where}{most} (95 % confidence"
+            f"{each}).{health}"
         )
 
     def _health(self, value: NoisyCounts) -> list[str]:

@@ -186,8 +186,8 @@ class InteractiveGrid(Query[GridScores]):
             farthest = f"The record ({numbers}) was scored"
         return (
             f"{farthest}, at {value.graded[far]:.3g} of the ranges' length from its"
-            f" {self.n_neighbors} nearest. Each cell's count is right to within {margin} with 95 %"
-            " certainty, and stays as it is: asking again takes no noise away."
+            f" {self.n_neighbors} nearest. Each cell count has a margin of ± {margin} (95 %"
+            " confidence). Asking again repeats the same noise."
         )
 
     def table(self, value: GridScores) -> dict[str, list[Any]]:

@@ -7,6 +7,7 @@ lone records almost surely right. Proof in docs/proofs/novelty_labels.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -21,7 +22,7 @@ from privod.query.labels import (
     answer_by_edits,
     chance_in_words,
     chance_of_error,
-    said_to_be,
+    labeled,
 )
 from privod.query.likeness import Entry, end_of
 from privod.query.near import Alike, Distance, Near, Tail, tenths
@@ -122,8 +123,7 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
         return chance_of_error(self.edits(margin), self.label_epsilon)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
-        which = said_to_be(value, "new record", "new records")
-        return f"{which} anomalous by {self.model}. {self._at_worst}."
+        return f"{labeled(value, 'new record')} an outlier by {self.model}. {self._at_worst}."
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:
@@ -148,7 +148,7 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
     @property
     def _at_worst(self) -> str:
         return (
-            f"A label is wrong with a probability of at most {chance_in_words(self.error(0))}, and"
-            f" e to the {float(self.label_epsilon):.3g} times more rarely for each further record"
-            " between it and the border"
+            f"A label is wrong with probability at most {chance_in_words(self.error(0))}. Each"
+            " further record between it and the border divides that by about"
+            f" {math.exp(self.label_epsilon):.4g}"
         )

@@ -106,7 +106,7 @@ class GroupChoice:
         among = "in which the person stands out" if direct else "that the search finds"
         if self.n_groups > 1:  # none is told twice, and the second largest may be far smaller
             among += ", not counting groups told before it"
-        words = f"With 95 % certainty a group told will {says} one {among}."
+        words = f"A group told will {says} one {among} (95 % confidence)."
         return Preview("the choice", short, typical_share=USUAL_GROUP, loose=True, words=words)
 
     def sampler_in(self, space: ContextSpace) -> Sampler:

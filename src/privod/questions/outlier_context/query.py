@@ -204,7 +204,7 @@ class OutlierContext(Query[tuple[PersonGroups, ...]]):
         if self.size_noise is None:
             return worst
         margin = self.size_noise.quantile(CERTAINTY)
-        sizes = f"Its size will be right to within {margin} with 95 % certainty."
+        sizes = f"Its size will have a margin of ± {margin} (95 % confidence)."
         return replace(worst, words=f"{worst.words} {sizes}")
 
     def check(self, domain: Domain) -> None:
@@ -361,7 +361,7 @@ class OutlierContext(Query[tuple[PersonGroups, ...]]):
         if noise is not None:
             margin = noise.quantile(0.95)
             words = [
-                f"{group} (about {size}, right to within {margin} with 95 % certainty)"
+                f"{group} ({size} ± {margin} records, 95 % confidence)"
                 for group, size in zip(words, found.sizes, strict=True)
             ]
         groups = "this group" if len(words) == 1 else "these groups"

@@ -48,7 +48,7 @@ from privod.query.crowd_bounds import (
     count_with_bound,
     least_bound,
 )
-from privod.query.crowd_count import CrowdCount
+from privod.query.crowd_count import CrowdCount, crowd_in_words
 from privod.query.distances import (
     EXAMPLE_RADIUS,
 )
@@ -175,8 +175,8 @@ class OutlierCount(CrowdCount[CountedOutliers]):
         smooth = self._smooth(chosen)
         margin = self._margins(*known)[chosen]
         words = (
-            "How far off the count will be depends on the records, and the answer will say it:"
-            f" about {margin} at least, with 95 % certainty."
+            "The margin of the count depends on the records, and the answer will say it. It will be"
+            f" about ± {margin} at least (95 % confidence)."
         )
         least = smooth.deviation(float(smooth.staircase.value(self._calm(smooth, *known))))
         return Preview("the count", least_deviation=least, words=words, least_margin=margin)
@@ -311,11 +311,10 @@ class OutlierCount(CrowdCount[CountedOutliers]):
         )
 
     def sentence(self, value: CountedOutliers) -> str:
-        text = (
-            f"About {value.count} records stand apart {self.columns_in_words}: at most"
-            f" {self.max_crowd} records, themselves included, lie {self.radius_in_words} of them"
+        return (
+            f"{value.count} ± {self.margin(value)} outliers {self.columns_in_words} (95 %"
+            f" confidence). An outlier has {crowd_in_words(self.max_crowd)} {self.radius_in_words}."
         )
-        return f"{text}; the count is right to within {self.margin(value)} with 95 % certainty."
 
     def table(self, value: CountedOutliers) -> dict[str, list[Any]]:
         return {"count": [value.count], "margin": [self.margin(value)]}

@@ -44,6 +44,7 @@ from privod.query.distances import (
 from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import Preview, of_choice
 from privod.query.query import Release
+from privod.texts import listed
 
 EDIT_SENSITIVITY = 1  # by so much one change moves the edits to the share
 MOST_RADII = 200
@@ -163,8 +164,8 @@ class OutlierRadius(Conditional[ChosenRadius]):
         over = self._distances(domain)
         off = self.records_off(over.dimensions, over.n_groups(self.largest))
         words = (
-            f"If a candidate leaves just the wanted share, {off} records more or fewer"
-            " than it will stand apart at most, with 95 % certainty; usually far fewer."
+            "If a candidate radius gives just the wanted share, the number of outliers will be at"
+            f" most {off} off (95 % confidence), usually far less."
         )
         return Preview("the share", off, typical_share=float(self.share), loose=True, words=words)
 
@@ -218,14 +219,14 @@ class OutlierRadius(Conditional[ChosenRadius]):
         return edits_to_share(gap, bound, self._share_moved, sensitivity, MOST_EDITS)
 
     def sentence(self, value: ChosenRadius) -> str:
-        where = f"in {', '.join(self.columns)}" if self.columns else "in all numeric columns"
+        where = f"in {listed(self.columns)}" if self.columns else "in all numeric columns"
         off = self.records_off(value.n_columns, value.n_groups)
         return (
-            f"At a radius of {value.radius:g}{distance_in_words(self.scale, self.weights)} about"
-            f" {float(self.share):.3g} of the records are said to stand apart {where}, with at most"
-            f" {self.max_crowd} records, themselves included, within it. The choice among"
-            f" {self.n_radii} radii was random: if one of them leaves just that share, the number"
-            f" is at most {off} off with 95 % certainty, and usually far less."
+            f"Radius {value.radius:g}{distance_in_words(self.scale, self.weights)} makes about"
+            f" {float(self.share):.3g} of the records outliers {where}. An outlier has at most"
+            f" {self.max_crowd} records, itself included, within it. If one of the {self.n_radii}"
+            f" candidate radii gives just that share, the number of outliers is at most {off} off"
+            " (95 % confidence), usually far less."
         )
 
     def value_to_json(self, value: ChosenRadius) -> Any:

@@ -52,6 +52,7 @@ from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import Preview
 from privod.query.query import Release
 from privod.questions.outlier_count.query import OutlierCount
+from privod.texts import listed
 from privod.threads import available_threads, thread_pool
 
 MOST_STEPS = 2**20  # that a utility of 1, the most one change can bring, is cut into
@@ -268,8 +269,8 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
         if number > self.n_subspaces:
             missing = max(self.surely_missing(size, number) for size in self._sizes())
             words = (
-                f"With 95 % certainty no set left out will have {missing} more records that stand"
-                " apart than a set named of its size: that is a bound for the worst data."
+                f"No set left out will have {missing} more outliers than a set named of its size"
+                " (95 % confidence, for the worst data)."
             )
         chosen = Preview("the choice", missing, loose=missing > 0, words=words)
         if not self.count_share:
@@ -395,29 +396,30 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
         return math.ceil((gap + rounded) * sensitivity / self.steps)
 
     def sentence(self, value: FoundSubspaces) -> str:
-        named = [" with ".join(some) for some in value.subspaces]
+        named = [listed(some) for some in value.subspaces]
         if value.counts:
             counted = zip(named, value.counts, value.margins or [None] * len(named), strict=True)
             named = [
-                f"{name} (about {count}" + (")" if within is None else f", within {within})")
+                f"{name} (about {count})" if within is None else f"{name} ({count} ± {within})"
                 for name, count, within in counted
             ]
         many = "The column set" if len(named) == 1 else f"The {len(named)} column sets"
         measured = distance_in_words(self.scale, self.weights)
-        text = f"{many} said to hold the most records that stand apart{measured}:"
-        text += f" {'; '.join(named)}."
+        text = f"{many} chosen for the most outliers{measured}: {'; '.join(named)}."
         if value.n_candidates == len(named):
-            return f"{text} No other set competed."
-        text += " The choice was random: with 95 % certainty"
-        text += f" no other of the {value.n_candidates} sets has"
+            return f"{text} There was no other candidate."
+        text += f" No other of the {value.n_candidates} candidates has"
         if len(self._sizes()) == 1:
             size = len(value.subspaces[0])
-            return f"{text} {self.surely_missing(size, value.n_candidates)} more of them."
+            more = self.surely_missing(size, value.n_candidates)
+            return f"{text} {more} more of them (95 % confidence)."
         each = [
             f"{self.surely_missing(size, value.n_candidates)} more ({columns_in_words(size)})"
             for size in sorted({len(some) for some in value.subspaces})
         ]
-        return f"{text}, against one named of as many columns, {' or '.join(each)}."
+        return (
+            f"{text}, against one named of as many columns, {' or '.join(each)} (95 % confidence)."
+        )
 
     def table(self, value: FoundSubspaces) -> dict[str, list[Any]]:
         found: dict[str, list[Any]] = {"columns": [" ".join(some) for some in value.subspaces]}

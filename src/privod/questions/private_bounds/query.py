@@ -99,8 +99,8 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         margin = self.count_noise.quantile(CERTAINTY)
         words = (
-            f"Each count that the ranges are read off will be right to within {margin} with 95 %"
-            f" certainty. Up to about {self.records_cut} records may be cut off at either end of a"
+            f"Each count that the ranges are read off will have a margin of ± {margin} (95 %"
+            f" confidence). Up to about {self.records_cut} records may be cut off at either end of a"
             " column, and however many that are more than twice as large as the three octaves with"
             " the most records."
         )
@@ -121,9 +121,9 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         ranges = [f"{one.name} from {one.shown(one.low)} to {one.shown(one.high)}" for one in value]
         shown = ", ".join(ranges[:6]) + (f" and {len(ranges) - 6} more" if len(ranges) > 6 else "")
         return (
-            f"The bulk of the records lie within: {shown}. Up to about {self.records_cut} records"
-            " may lie beyond either end of a column, and however many that are far larger. A range"
-            " as wide as the declared one says only that nothing narrower was found."
+            f"Most records lie within {shown}. Up to about {self.records_cut} records may lie"
+            " beyond either end of a column, and any number of far larger ones. A range as wide as"
+            " the declared one means that nothing narrower was found."
         )
 
     def table(self, value: tuple[Numeric, ...]) -> dict[str, list[Any]]:
