@@ -203,16 +203,16 @@ def test_an_outlier_far_out_is_labeled_almost_surely_right() -> None:
 
 def test_the_sentence_says_no_more_than_every_table_keeps() -> None:
     plain = labels(0, max_crowd=100, epsilon=1)
-    assert plain.sentence((True,)).endswith("wrong with a probability of at most 26.9%.")
-    assert plain.sentence((False,)).startswith("The record asked about is not said to be in the")
+    assert plain.sentence((True,)).endswith("wrong with probability at most 26.9%.")
+    assert plain.sentence((False,)).startswith("The record is not labeled an outlier in the data")
     assert plain.sentence((True, False)).startswith(
-        "Of the 2 records asked about, 1 (number 1) is said to be in the data"
+        "1 of the 2 records (number 1) is labeled an outlier in the data"
     )
-    assert plain.sentence((False, False)).startswith("None of the 2 records asked about is said")
+    assert plain.sentence((False, False)).startswith("None of the 2 records is labeled")
     for crowd_of, copies in ((0, 0), (1, 1), (60, 0)):
         assert plain.error(crowd_of, copies) == plain.largest_error  # nothing is "far less"
     narrow = labels(0, max_crowd=100, edit_margin=10, epsilon=1)
-    lone = "and the label of a record with no other near it with a probability of at most 1 in"
+    lone = ", that of a record with no other near it 1 in"
     assert f"{lone} 10^39." in narrow.sentence((True,))
     assert narrow.error(1, 1) == narrow.error(0, 0) == narrow.lone_error < 1e-39
     assert narrow.largest_error == plain.largest_error

@@ -122,7 +122,7 @@ def test_it_survives_json_and_speaks_in_words() -> None:
     query = PrivateBounds(columns=("x",), epsilon=1)
     value = query.answer(Table(WIDE, {"x": [1.0, 2.0]}), secure()).value
     assert query.value_from_json(query.value_to_json(value)) == value
-    assert "The bulk of the records lie within: x from" in query.sentence(value)
+    assert "Most records lie within x from" in query.sentence(value)
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ def test_a_question_says_what_it_promises_and_which_budget_it_needs(place: Path)
     setting = ("histogram", "columns=age", "epsilon=0.3", "adjacency=replace")
     assert as_json("guarantee", *setting)["adjacency"] == {"name": "replace"}
     shown = run("guarantee", *setting)
-    assert "exp(0.3)" in shown
+    assert "(epsilon 0.3)" in shown
     assert "The number of records becomes public" in shown
     assert "--adjacency" in shown
 
@@ -336,8 +336,8 @@ def test_a_person_of_several_rows_is_told_what_a_person_loses(place: Path) -> No
     run("open", "stays", "--epsilon", "2")
     for command in ("price", "ask"):
         told = " ".join(run(command, "stays", "histogram", "columns=age", "epsilon=1").split())
-        assert "exp(1) (at most 2.719 times as likely)" in told
-        assert "Towards a person with up to 2 records it is a factor exp(2) (at most 7.39" in told
+        assert "2.719 times as likely, or as unlikely (epsilon 1)" in told
+        assert "Towards a person with up to 2 records no answer becomes more than 7.39" in told
     told = run("price", "stays", "histogram", "columns=age", "epsilon=2")
     assert "not enough" in told
     refused = run(

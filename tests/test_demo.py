@@ -17,7 +17,7 @@ from privod.query.catalog import QUERIES
 from privod.query.preview import noise_remark
 
 WIDTH, LINES = 80, 40  # of the answers on a terminal
-ERROR = re.compile(r"right to within|with a probability of at most|with 95 % certainty")
+ERROR = re.compile(r"with probability at most|95 % (confidence|intervals)")
 
 
 @pytest.fixture(scope="module")

@@ -184,7 +184,7 @@ def test_a_smooth_count_with_categories_is_answered_with_its_margin() -> None:
         )
         release = query.answer(table(rows), seeded(2))
         assert release.value.n_groups == (6 if weights[1] == 2 else 1)
-        assert f"right to within {query.margin(release.value)}" in release.sentence()
+        assert f"± {query.margin(release.value):.3g}" in release.sentence()
         again = query.value_from_json(query.value_to_json(release.value))
         assert again == release.value
 

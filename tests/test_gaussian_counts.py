@@ -54,7 +54,7 @@ def test_answers_survive_json_and_say_their_margin(query: Any) -> None:
     again = release_from_json(release.to_json())
     assert again.to_json() == release.to_json()
     margin = query.count_noise.quantile(0.95)
-    assert f"right to within {margin} " in release.sentence()
+    assert f"± {margin} " in release.sentence()
     assert svg(draw(release)).lstrip().startswith(b"<?xml")
 
 

@@ -185,7 +185,7 @@ def test_contexts_are_compared_with_and_without_each_record(text: str) -> None:
     assert found.protected > 0
     sampled = who_is_protected(table, [adjacency], sample=7)
     assert (sampled.examined, sampled.records) == (7, 40)
-    assert "of all 40, with 95 % certainty" in " ".join(sampled.sentences())
+    assert "of all 40 (95 % confidence)" in " ".join(sampled.sentences())
 
 
 def test_a_detector_that_isolates_leaves_more_people_out() -> None:

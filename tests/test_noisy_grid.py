@@ -290,7 +290,7 @@ def test_a_merged_grid_says_how_far_off_its_counts_are() -> None:
     assert (np.abs(merged.counts - records) <= margin).mean() > 0.9
     assert (np.abs(merged.counts - records) <= parts[0].noise.quantile(0.95)).mean() < 0.6
     query = GridKnn(columns=("x", "y"), epsilon="0.2", cells_per_axis=10)
-    assert f"right to within {margin} with" in query.sentence(merged)
+    assert f"margin of ± {margin} (95 %" in query.sentence(merged)
 
 
 @pytest.mark.parametrize("epsilons", [(1, "0.5"), ("0.5", 1)])

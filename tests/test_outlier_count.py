@@ -354,14 +354,14 @@ def test_a_release_knows_its_error_whether_columns_are_named_or_not(columns: Any
     query = OutlierCount(radius=2, max_crowd=3, epsilon=1, columns=columns)
     release = query.answer(planted(), secure())
     assert query.chosen_noise(2) == "global"
-    assert "is right to within" in release.sentence()
+    assert "± " in release.sentence()
     axes = draw(release).axes[0]
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["the answer", "noise: global (taken)", "noise: heavy"]
     assert any(type(some).__name__ == "ErrorbarContainer" for some in axes.containers)
     heavy = OutlierCount(radius=2, max_crowd=3, epsilon=1, columns=columns, noise="heavy")
     answered = heavy.answer(planted(), secure())
-    assert f"is right to within {heavy.margin(answered.value)} with 95 %" in answered.sentence()
+    assert f"± {heavy.margin(answered.value)} outliers" in answered.sentence()
     containers = draw(answered).axes[0].containers
     assert any(type(some).__name__ == "ErrorbarContainer" for some in containers)
 

@@ -75,10 +75,10 @@ def test_a_release_of_few_records_knows_its_error_and_survives_json() -> None:
     release = query.answer(Table(FILLED, few), secure())
     assert release.value.n_records == 4
     assert query.value_from_json(query.value_to_json(release.value)) == release.value
-    assert "right to within 12 with 95 % certainty" in release.sentence()
+    assert "± 12 outliers" in release.sentence()
     private = query.answer(Table(UNFILLED, few), secure())
     assert private.value.n_records is None
-    assert "right to within 12 with" not in private.sentence()
+    assert "± 12 outliers" not in private.sentence()
     assert query.chosen_noise(1, 4) == "global"
     assert query.chosen_noise(1) == "heavy"
     heavy = OutlierCount(radius=1, max_crowd=500, epsilon=1, adjacency=Replace(), noise="heavy")

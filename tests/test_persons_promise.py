@@ -29,8 +29,8 @@ ROWS = {
     "weight": [60, 70, 80, 90] * 5,
     "who": [place // 4 for place in range(20)],
 }
-PER_RECORD = "a factor exp(0.4) ("
-PER_PERSON = "Towards a person with up to 3 records it is a factor exp(1.2)"
+PER_RECORD = "(epsilon 0.4)"
+PER_PERSON = "Towards a person with up to 3 records no answer becomes more than 3.321 times"
 COUNT = Histogram(columns=("age",), bins=4, epsilon="0.4")
 SCORED = ("grid-knn", "detector-profile")
 
@@ -65,7 +65,9 @@ def test_wherever_a_release_is_shown_it_says_what_a_person_loses(curator: Curato
         assert PER_RECORD in told
         assert PER_PERSON in told
     priced = wire.Price.about(curator.price(COUNT, "visits"), COUNT, DOMAIN)
-    assert priced.guarantee.sentence.endswith("3.321 times as likely).")
+    assert priced.guarantee.sentence.endswith(
+        "3.321 times as likely, or as unlikely (epsilon 1.2)."
+    )
     curator.verify()
 
 

@@ -209,9 +209,9 @@ def test_every_question_previews_its_answer_without_data(name: str) -> None:
 
 def test_the_margin_of_a_preview_is_the_one_that_the_answer_states() -> None:
     query = Histogram(columns=("ward",), epsilon="0.1")
-    stated = f"right to within {query.preview(HOSPITAL).margin} with 95 % certainty"
-    assert stated in query.preview(HOSPITAL).sentence()
-    assert stated in query.answer(hospital(100), seeded(1)).sentence()
+    stated = f"± {query.preview(HOSPITAL).margin}"
+    assert f"{stated} (95 % confidence)" in query.preview(HOSPITAL).sentence()
+    assert f"{stated} records have" in query.answer(hospital(100), seeded(1)).sentence()
 
 
 @pytest.mark.parametrize("margin", [1, 10, 100])
@@ -245,7 +245,7 @@ def test_what_is_expected_decides_what_is_noise_and_what_is_assumed_is_said() ->
     assert 22 < margin < 200
     told = worth(graded, HOSPITAL, 20_000)
     assert (
-        f"Up to {margin} records cannot be told from noise; assumed: 1 % of 20,000 records." in told
+        f"Up to {margin} records cannot be told from noise. Assumed: 1 % of 20,000 records." in told
     )
     remark = noise_remark(graded, HOSPITAL, 20_000, 22)
     assert "If what is counted is 22 records, such an answer is mostly noise" in remark
@@ -321,7 +321,7 @@ def test_counts_that_reached_a_threshold_are_right_to_within_what_is_told_of_the
     assert len(off) > 1000
     assert np.mean(np.array(off) <= query.count_noise.quantile(0.95)) < LEAST_COVERED
     assert np.mean(np.array(off) <= margin) >= LEAST_COVERED
-    assert f"right to within {margin} with 95 %" in query.answer(table, seeded(1)).sentence()
+    assert f"± {margin} (95 %" in query.answer(table, seeded(1)).sentence()
 
 
 @pytest.mark.parametrize("records", [0, 3, 4, 12, 40])

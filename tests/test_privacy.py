@@ -252,7 +252,7 @@ def test_persons_with_several_records_are_groups_under_add_remove_only() -> None
 
 def test_a_promise_is_a_sentence_with_its_numbers() -> None:
     sentence = Guarantee(Loss("0.1", "1e-6"), AddRemove()).sentence()
-    assert "exp(0.1)" in sentence
+    assert "(epsilon 0.1)" in sentence
     assert "1.106" in sentence
     assert "1e-06" in sentence
 

@@ -344,7 +344,7 @@ def test_epsilon_is_chosen_for_a_margin(server: Running, analyst: Browser) -> No
     text = analyst.post(path, **fields, within="10").text
     expected = epsilon_within(histogram(bins=10), DOMAIN, 10)
     assert f'name="epsilon" value="{decimal_text(expected)}"' in text
-    assert "will be right to within 10 with 95 % certainty" in text
+    assert "will have a margin of ± 10 (95 % confidence)" in text
     before = server.curator.history("patients")
     for wrong in ("", "-1", "ten", "1" * 20):
         sent = analyst.post(path, **fields, within=wrong)

@@ -111,7 +111,7 @@ def test_asking_without_script_shows_the_price_first_and_then_the_answer(analyst
     assert asked.status_code == 303
     answer = checked(analyst.get(asked.headers["location"]))
     assert "The most records, about" in answer
-    assert "exp(0.25)" in answer
+    assert "(epsilon 0.25)" in answer
     again = checked(analyst.post(f"{ASK}/price", **fields))
     assert "Free" in again
     for ending, kind in [("json", "application/json"), ("csv", "text/csv"), ("svg", "image/svg")]:

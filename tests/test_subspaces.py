@@ -213,14 +213,14 @@ def test_sets_left_out_are_hardly_ever_fuller_than_what_the_release_says(choice:
     assert without <= 0.05 * runs
 
 
-def test_the_sentence_states_a_random_choice_as_one() -> None:
+def test_the_sentence_states_how_far_a_choice_may_be_off() -> None:
     query = ask(epsilon=2)
     text = query.sentence(FoundSubspaces((("a",),), 4))
     assert text == (
-        "The column set said to hold the most records that stand apart: a. The choice was random:"
-        " with 95 % certainty no other of the 4 sets has 12 more of them."
+        "The column set chosen for the most outliers: a. No other of the 4 candidates has 12 more"
+        " of them (95 % confidence)."
     )
-    assert "No other set competed" in query.sentence(FoundSubspaces((("a",),), 1))
+    assert "There was no other candidate" in query.sentence(FoundSubspaces((("a",),), 1))
     mixed = ask(epsilon=2, size=2, smaller_too=True, n_subspaces=2)
     text = mixed.sentence(FoundSubspaces((("a",), ("a", "b")), 10))
     assert "more (1 column) or" in text

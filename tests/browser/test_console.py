@@ -202,12 +202,12 @@ def test_a_slider_sets_epsilon_with_the_error_beside_it(server: Running, chromiu
     expect(slider).to_have_value("-0.3")  # epsilon 0.5
     slider.fill("-1")
     expect(page.locator("#epsilon")).to_have_value("0.1")
-    expect(page.locator("#epsilon-error")).to_contain_text("within 30 with 95 % certainty")
+    expect(page.locator("#epsilon-error")).to_contain_text("margin of ± 30 (95 % confidence)")
     slider.press("ArrowRight")
     expect(page.locator("#epsilon")).to_have_value("0.11")
     page.fill("#within", "10")
     page.click("text=Choose epsilon for it")
-    expect(page.locator("#epsilon-error")).to_contain_text("within 10 with 95 % certainty")
+    expect(page.locator("#epsilon-error")).to_contain_text("margin of ± 10 (95 % confidence)")
     expect(page.locator("#epsilon")).to_have_value("0.29")
     visit.end()
 

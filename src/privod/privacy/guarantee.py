@@ -109,7 +109,7 @@ class Guarantee:
         epsilon, delta = self.loss.epsilon, self.loss.delta
         odds = f"exp({decimal_text(epsilon)})" if epsilon > 20 else _odds(epsilon)
         slack = f", but for a probability of {decimal_text(delta)}" if delta else ""
-        told = f"{odds} times as likely, or as unlikely, as without it{slack}"
+        told = f"{odds} times as likely, or as unlikely{slack}"
         return f"{told} (epsilon {decimal_text(epsilon)})"
 
     def _of_a_person(self) -> str:
@@ -118,7 +118,7 @@ class Guarantee:
             return ""
         person = f"Towards a person with up to {rows} records"
         try:
-            return f" {person} the factor is {self.for_groups(rows)._factor()}."
+            return f" {person} no answer becomes more than {self.for_groups(rows)._factor()}."
         except NoPromise:
             return f" {person} as a whole nothing is promised."
 

@@ -15,8 +15,6 @@ from privod.privacy import decimal_text
 from privod.query.catalog import QUERIES
 from privod.query.query import Query, Release
 
-__all__ = ["size_offer", "size_question", "size_told"]
-
 EPSILON = "0.01"
 
 

@@ -516,8 +516,8 @@ def _certainty(value: NoisyGrid) -> str:
     if isinstance(single, DiscreteLaplace):
         return f". {_kept_in_words(single, value.drop_below)}"
     return (
-        f". The noise of a count stays within ± {margin} (95 % confidence). Counts that are kept tend"
-        " to be too high where cells hold few records, and lack what parts of the merge dropped"
+        f". The noise of a count stays within ± {margin} (95 % confidence). Counts that are kept"
+        " tend to be too high where cells hold few records, and lack what merged parts dropped"
     )
 
 

@@ -100,8 +100,8 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         margin = self.count_noise.quantile(CERTAINTY)
         words = (
             f"Each count that the ranges are read off will have a margin of ± {margin} (95 %"
-            f" confidence). Up to about {self.records_cut} records may be cut off at either end of a"
-            " column, and however many that are more than twice as large as the three octaves with"
+            f" confidence). Up to about {self.records_cut} records may be cut off at either end of"
+            " a column, and any number that are more than twice as large as the three octaves with"
             " the most records."
         )
         return Preview("each count", margin, typical_share=1 / BINS, words=words)
