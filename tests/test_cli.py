@@ -6,18 +6,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from privod.cli import app, main, output
+from privod.cli.app import GROUPS
 from privod.curator import Curator
 from privod.engines.size import SizeClass
 from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NoPromise, NotFound
 from privod.progress import report
-from privod.query.catalog import release_from_json
+from privod.query.catalog import QUERIES, release_from_json
+from privod.query.offers import GOALS
 
 RUNNER = CliRunner()
 DOMAIN = {
@@ -291,41 +295,32 @@ def test_questions_between_several_are_listed_apart_where_their_extra_is_missing
     assert "Install privod[joint]" in " ".join(shown.stdout.split())
 
 
-def test_help_names_every_command(place: Path) -> None:
+def test_every_command_stands_in_a_group_and_the_everyday_ones_first(place: Path) -> None:
     shown = run("--help")
-    for command in (
-        "register",
-        "open",
-        "price",
-        "ask",
-        "budget",
-        "history",
-        "verify",
-        "audit",
-        "demo",
-    ):
-        assert command in shown
+    places = [shown.index(f"─ {group} ─") for group in GROUPS]
+    assert places == sorted(places)
+    assert not {*get_command(app).commands} - {*" ".join(GROUPS.values()).split()}
 
 
-def test_an_owner_draws_what_a_question_would_do_to_the_rows(place: Path) -> None:
-    given = ("--domain", "domain.json", "--picture", "map.svg")
-    labels = (
-        "records=30",
-        "columns=age",
-        "near=distance(radius=5)",
-        "max_crowd=4",
-        "epsilon=1",
-        "edit_margin=1",
-    )
-    shown = run("owner-picture", "patients.csv", "anomaly-labels", *labels, *given)
-    assert "not private" in shown
-    assert b"FOR THE OWNER ONLY" in (place / "map.svg").read_bytes()
-    sets = ("radius_per_column=5", "max_crowd=1", "epsilon=1")
-    run("owner-picture", "patients.csv", "outlier-subspaces", *sets, *given)
-    assert b"chance to be among the sets chosen" in (place / "map.svg").read_bytes()
-    histogram = ("histogram", "columns=age", "epsilon=1")
-    message = run("owner-picture", "patients.csv", *histogram, *given, fails_with=NotFound)
-    assert "no owner's picture of histogram" in message
+def test_asking_without_a_question_lists_what_can_be_asked_and_paid(place: Path) -> None:
+    assert "must be named" in run("ask", fails_with=InvalidParameter)
+    run("register", "patients", "patients.csv", "--domain", "domain.json")
+    assert "No budget is open" in run("ask")
+    run("open", "patients", "--epsilon", "1.5", "--yes")
+    shown = run("ask", "patients")
+    assert "epsilon 1.5 left of epsilon 1.5" in " ".join(shown.split())
+    listed = json.loads(run("ask", "--json"))
+    assert {one["goal"] for one in listed} <= {*GOALS}
+    assert {one["query"]["name"] for one in listed} <= {*QUERIES}
+    payable = [one["query"] for one in listed if not one["refused"]]
+    assert "histogram" in [one["name"] for one in payable]
+    cheapest = min(payable, key=lambda one: Fraction(one["epsilon"]))
+    given = [f"{name}={value}" for name, value in cheapest.items() if name == "epsilon"]
+    assert "Did you mean 'patients'" in run("ask", "patiens", fails_with=NotFound)
+    wrong = ("price", "patients", "histogramm", "columns=age", *given)
+    assert "Did you mean 'histogram'" in run(*wrong, fails_with=NotFound)
+    wrong = ("price", "patients", "histogram", "colums=age", *given)
+    assert "Did you mean 'columns'" in run(*wrong, fails_with=InvalidParameter)
 
 
 def test_a_person_of_several_rows_is_told_what_a_person_loses(place: Path) -> None:

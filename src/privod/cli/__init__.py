@@ -1,40 +1,11 @@
 """The command line."""
 
-from privod.cli import (
-    agent,
-    analyst,
-    backup,
-    contexts,
-    demo,
-    engine,
-    joint,
-    life_cycle,
-    narrow,
-    owner,
-    owner_picture,
-    rehearsal,
-    score,
-    serve,
-    sheet,
-)
+from importlib import import_module
+
 from privod.cli.app import app, main
 
-__all__ = [
-    "agent",
-    "analyst",
-    "app",
-    "backup",
-    "contexts",
-    "demo",
-    "engine",
-    "joint",
-    "life_cycle",
-    "main",
-    "narrow",
-    "owner",
-    "owner_picture",
-    "rehearsal",
-    "score",
-    "serve",
-    "sheet",
-]
+for _room in (
+    *("agent", "analyst", "backup", "contexts", "demo", "engine", "joint", "life_cycle"),
+    *("narrow", "owner", "rehearsal", "score", "serve", "sheet"),
+):
+    import_module(f"privod.cli.{_room}")

@@ -15,7 +15,7 @@ from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at, server_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation, Unavailable
-from privod.texts import check_text
+from privod.texts import check_text, did_you_mean
 
 if TYPE_CHECKING:
     from privod.query.query import Query
@@ -90,7 +90,8 @@ def _query(name: str, settings: list[str] | None) -> Any:
         check_text(setting, "a parameter", lines=True)
         key, equals, text = setting.partition("=")
         if not equals or key not in known:
-            way_out = f"Write NAME=VALUE with one of {', '.join(known)}."
+            near = did_you_mean(key, known)
+            way_out = f"{near} Write NAME=VALUE with one of {', '.join(known)}.".strip()
             raise InvalidParameter("a parameter", "must be one of the question's", setting, way_out)
         given[key] = known[key].read(text)
     return kind.from_parameters(given)
@@ -204,8 +205,10 @@ def _names_epsilon(settings: list[str] | None) -> bool:
 
 @app.command()
 def ask(
-    dataset: Dataset,
-    question: Question,
+    dataset: Annotated[str | None, typer.Argument(help="The data set.")] = None,
+    question: Annotated[
+        str | None, typer.Argument(help="The question's name; without it, all are listed.")
+    ] = None,
     settings: Settings = None,
     out: Annotated[
         Path | None,
@@ -224,14 +227,16 @@ def ask(
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a question: charge its price, then answer.
+    """Ask a question: charge its price, then answer. Without one, list what can be asked.
 
-    Where the answer would be mostly noise, even in as many records as were declared, it is asked
-    whether that is wanted; not where it is paid already. Say with --expect how many records you
-    expect in what is counted.
+    You are asked to confirm where the answer would be mostly noise, even in as many records as
+    were declared. Say with --expect how many records you expect in what is counted.
     """
     from privod.query.preview import noise_remark
 
+    if dataset is None or question is None:
+        _list_offers(dataset, at, as_json)
+        return
     query = _query(question, settings)
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
@@ -269,6 +274,43 @@ def ask(
         words(release.guarantee.sentence()),
         words(_not_protected(query)),
         words(paid),
+    )
+
+
+def _list_offers(dataset: str | None, at: str, as_json: bool) -> None:
+    """What can be asked of a data set, what is left, and from which epsilon on it is useful."""
+    from privod.privacy import decimal_text
+    from privod.query.offers import GOALS, offers
+
+    with curator_at(at) as curator:
+        known = [one.name for one in curator.datasets() if not one.retired]
+        if dataset is None and len(known) != 1:
+            way_out = f"Name one of {', '.join(known)}." if known else "See `privod register`."
+            raise InvalidParameter("the data set", "must be named", None, way_out)
+        name = known[0] if dataset is None else dataset
+        found = offers(curator.dataset(name).domain, lambda query: curator.price(query, name))
+        budgets = [state for state in curator.budget(name) if state.closed is None]
+    listed = [(goal, offer) for goal, some in found.items() for offer in some]
+    rows = [
+        [
+            GOALS[goal] if offer is found[goal][0] else "",
+            offer.query.name,
+            decimal_text(offer.epsilon),
+            "no" if offer.refused else "yes",
+        ]
+        for goal, offer in listed
+    ]
+    left = "; ".join(f"{one.adjacency.name}: {one.left} left of {one.budget}" for one in budgets)
+    headings = ["what you want", "question", "useful from epsilon", "can be paid"]
+    emit(
+        [
+            {"goal": goal, "query": offer.query.to_json(), "refused": offer.refused}
+            for goal, offer in listed
+        ],
+        as_json,
+        table(f"What you can ask of {name}", headings, rows),
+        words(left or "No budget is open. The owner opens one: privod open."),
+        words(f"Next: privod questions QUESTION, then privod price {shlex.quote(name)} QUESTION."),
     )
 
 

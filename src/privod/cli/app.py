@@ -30,11 +30,33 @@ DEFAULT_LOCATION = "privod-curator"
 REFUSED, WRONG = 3, 2  # exit codes: over budget; anything else that was asked wrongly
 
 
+GROUPS = {
+    "Everyday": "register open price ask score serve",
+    "Ask": "questions guarantee request jobs rehearse mock mcp",
+    "Own data": "draft datasets report contexts protected sheet retire",
+    "Budgets": "budget raise close limit requests approve decline admit admitted allow-exact"
+    " charge charge-ahead",
+    "Serve": "token backup restore accept-restored migrate clean-up",
+    "Joint runs": "plan pki approve-run party aggregate runs transcript flare-job engine",
+    "Check": "history verify audit demo sample",
+}
+"""Every command under the heading that `privod --help` shows it by, in order."""
+
+
 class Commands(TyperGroup):
-    """All commands; those of acts are made when one is looked for that is not here.
+    """All commands in groups; those of acts are made when one is looked for that is not here.
 
     What they are made from takes a while to load.
     """
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
+        """The names of all commands, group by group."""
+        commands, names = self.commands, []
+        for group, words in GROUPS.items():
+            for name in filter(commands.__contains__, words.split()):
+                commands[name].rich_help_panel = group
+                names.append(name)
+        return [*names, *(name for name in commands if name not in names)]
 
     @property
     def commands(self) -> Any:
@@ -55,7 +77,8 @@ class Commands(TyperGroup):
 app = typer.Typer(
     name="privod",
     cls=Commands,
-    help="Ask questions about outliers in private data; every answer comes with its promise.",
+    help="Outlier detection with differential privacy. Ask questions about outliers in private"
+    " data; every answer states its guarantee and its margin of error.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

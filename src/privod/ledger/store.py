@@ -14,7 +14,7 @@ from privod.ledger.database import Connection
 from privod.ledger.witness import Head
 from privod.query.catalog import release_from_json
 from privod.query.query import Query, Release, canonical_json
-from privod.texts import LONGEST_NAME
+from privod.texts import LONGEST_NAME, did_you_mean
 
 RELEASES = (
     "SELECT r.entry, r.release, e.digest FROM releases r LEFT JOIN entries e ON e.number = r.entry"
@@ -104,7 +104,9 @@ def find_dataset(connection: Connection, name: str) -> DataSet:
         name,
     )
     if not rows:
-        raise NotFound(f"There is no data set {name!r}. `datasets` lists those there are.")
+        known = [one for (one,) in connection.execute("SELECT name FROM datasets")]
+        near = did_you_mean(name, known)
+        raise NotFound(f"There is no data set {name!r}.{near} `datasets` lists those there are.")
     return _dataset(rows[0])
 
 

@@ -54,7 +54,7 @@ def kind_of(name: str) -> type[Query[Any]]:
             f"{name!r} is asked between several holders, not of a curator."
             " Try: privod plan --help, privod party --help."
         )
-    near = did_you_mean(name, [one.rpartition("-")[0] for one in QUERIES])
+    near = did_you_mean(name, QUERIES)
     raise NotFound(f"There is no question {name!r}.{near} There are: {', '.join(sorted(QUERIES))}.")
 
 

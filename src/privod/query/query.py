@@ -47,6 +47,9 @@ class Query(ABC, Generic[Value]):
     question: ClassVar[str]
     """What is asked, in one sentence a doctor understands."""
 
+    goal: ClassVar[str] = "describe"
+    """What people want who ask it: one of `privod.query.offers.GOALS`."""
+
     column_kinds: ClassVar[dict[str, Any]] = {}
     """Of parameters that name columns, which kind alone they take, Numeric or Categorical; any kind
     where nothing is said. Forms offer no others, and `check` refuses them."""

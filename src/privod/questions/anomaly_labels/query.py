@@ -74,6 +74,7 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
 
     name: ClassVar[str] = "anomaly-labels"
     question: ClassVar[str] = "Which of these records are in the data and anomalous there?"
+    goal: ClassVar[str] = "person"
 
     columns: tuple[str, ...]
     records: tuple[tuple[Entry, ...], ...]

@@ -79,6 +79,7 @@ class GradedCount(CrowdCount[GradedOutliers]):
 
     name: ClassVar[str] = "graded-count"
     question: ClassVar[str] = "How many records are outlying, those near the line counted in part?"
+    goal: ClassVar[str] = "count"
     most_crowd: ClassVar[int] = MOST_CROWD
 
     epsilon: ExactNumber = ExactNumber(positive)

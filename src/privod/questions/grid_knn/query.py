@@ -106,6 +106,7 @@ class GridKnn(CountQuery[NoisyGrid]):
     name: ClassVar[str] = "grid-knn"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How far from the records at hand does a new record lie?"
+    goal: ClassVar[str] = "score"
 
     columns: tuple[str, ...]
     epsilon: ExactNumber = ExactNumber(positive)

@@ -87,6 +87,7 @@ class InteractiveGrid(Query[GridScores]):
     question: ClassVar[str] = (
         "How far from the records at hand do these lie, by a grid asked bit by bit?"
     )
+    goal: ClassVar[str] = "score"
 
     columns: tuple[str, ...]
     cells_per_axis: int

@@ -7,7 +7,6 @@ lone records almost surely right. Proof in docs/proofs/novelty_labels.md.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -60,6 +59,7 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
 
     name: ClassVar[str] = "novelty-labels"
     question: ClassVar[str] = "Which of these new records would be anomalous among those at hand?"
+    goal: ClassVar[str] = "score"
 
     columns: tuple[str, ...]
     records: tuple[tuple[Entry, ...], ...]
@@ -150,5 +150,5 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
         return (
             f"A label is wrong with probability at most {chance_in_words(self.error(0))}. Each"
             " further record between it and the border divides that by about"
-            f" {math.exp(self.label_epsilon):.4g}"
+            f" e^{float(self.label_epsilon):.3g}"
         )

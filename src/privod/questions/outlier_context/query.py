@@ -111,6 +111,7 @@ class OutlierContext(Query[tuple[PersonGroups, ...]]):
     name: ClassVar[str] = "outlier-context"
     column_kinds: ClassVar[dict[str, Any]] = {"column": Numeric}
     question: ClassVar[str] = "In which groups of the population do these persons stand out?"
+    goal: ClassVar[str] = "person"
 
     group_columns: tuple[str, ...]
     persons: tuple[tuple[str | int | float, ...], ...]

@@ -119,6 +119,7 @@ class OutlierCount(CrowdCount[CountedOutliers]):
 
     name: ClassVar[str] = "outlier-count"
     question: ClassVar[str] = "How many outlying records are there in these columns?"
+    goal: ClassVar[str] = "count"
 
     epsilon: ExactNumber = ExactNumber(positive)
     delta: ExactNumber = ExactNumber(as_exact, Fraction(0))

@@ -102,6 +102,7 @@ class OutlierRadius(Conditional[ChosenRadius]):
 
     name: ClassVar[str] = "outlier-radius"
     question: ClassVar[str] = "At which radius does a wanted share of the records stand apart?"
+    goal: ClassVar[str] = "find"
 
     share: ExactNumber = ExactNumber(positive)
     max_crowd: int

@@ -129,6 +129,7 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
     name: ClassVar[str] = "outlier-subspaces"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "In which columns do the most outliers show?"
+    goal: ClassVar[str] = "find"
 
     radius_per_column: float
     max_crowd: int

@@ -109,6 +109,7 @@ class RareCounts(Query[ValueCounts]):
 
     name: ClassVar[str] = "rare-counts"
     question: ClassVar[str] = "How many records have these values, if they are rare?"
+    goal: ClassVar[str] = "count"
 
     columns: tuple[str, ...]
     max_crowd: int

@@ -22,7 +22,7 @@ from privod.errors import InvalidData, NotAllowed, NotFound
 from privod.server.authentication import Visitor, check_form
 from privod.server.failures import UnknownToken
 from privod.server.site import site_of
-from privod.texts import check_text, check_texts, is_text
+from privod.texts import check_text, check_texts, did_you_mean, is_text
 
 MOST_FIELDS = 1000
 SAFE_METHODS = frozenset({"GET", "HEAD"})
@@ -85,7 +85,8 @@ class Route:
             raise NotAllowed("This needs a token for the whole server, not for one data set.")
         dataset = request.path_params.get("dataset")
         if dataset is not None and not visitor.sees(dataset):
-            raise NotFound(f"There is no data set {dataset!r} that this token is for.")
+            near = did_you_mean(dataset, [visitor.of] if visitor.of else [])
+            raise NotFound(f"There is no data set {dataset!r} that this token is for.{near}")
 
 
 def api_route(route: Route, **documented: Any) -> APIRoute:

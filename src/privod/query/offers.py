@@ -1,0 +1,71 @@
+"""What can be asked of a data set? Questions by what people want, each with a useful epsilon.
+
+From public things alone: the domain, how many records were declared or counted with noise, and what
+is left of the budgets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from privod.data import Domain
+from privod.errors import InvalidParameter, PrivodError
+from privod.query.catalog import QUERIES
+from privod.query.preview import enough_epsilon
+from privod.query.query import Query
+
+GOALS = {
+    "score": "Score new records",
+    "count": "Count outliers",
+    "find": "Find where the outliers are",
+    "person": "Ask about one person or group",
+    "describe": "Describe the data",
+}
+LEAST_PART = Fraction(1, 10)  # of an example's epsilon: with less, counts alone are still useful
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A question, an example of it that is worth its price, and whether that can be paid.
+
+    `refused` says why it cannot be asked now; "" if it can.
+    """
+
+    query: Query[Any]
+    epsilon: Fraction
+    refused: str
+
+
+def offers(domain: Domain, price: Callable[[Query[Any]], Any]) -> dict[str, list[Offer]]:
+    """What can be asked of data in this domain, by goal; `price` prices one question."""
+    found: dict[str, list[Offer]] = {goal: [] for goal in GOALS}
+    for kind in QUERIES.values():
+        for example in kind.examples(domain)[:1]:
+            found[kind.goal].append(_offer(domain, example, price))
+    return found
+
+
+def _offer(domain: Domain, example: Any, price: Callable[[Query[Any]], Any]) -> Offer:
+    try:
+        first = price(example)
+        epsilon = useful_epsilon(example, domain, first.records or first.most_records)
+        query = replace(example, epsilon=epsilon)
+        refused = "" if price(query).affordable else "More than is left of the budget."
+    except PrivodError as problem:
+        return Offer(example, example.epsilon, str(problem))
+    return Offer(query, epsilon, refused)
+
+
+@lru_cache(maxsize=512)
+def useful_epsilon(example: Any, domain: Domain, records: int | None) -> Fraction:
+    """About the least epsilon at which an answer is worth its price, in data of this size."""
+    least = example.epsilon * LEAST_PART
+    try:
+        enough = enough_epsilon(example, domain, records)
+    except InvalidParameter:  # no epsilon is known to do
+        return Fraction(example.epsilon)
+    return max(least, enough)
