@@ -303,7 +303,6 @@ def test_every_command_stands_in_a_group_and_the_everyday_ones_first(place: Path
 
 
 def test_asking_without_a_question_lists_what_can_be_asked_and_paid(place: Path) -> None:
-    assert "must be named" in run("ask", fails_with=InvalidParameter)
     run("register", "patients", "patients.csv", "--domain", "domain.json")
     assert "No budget is open" in run("ask")
     run("open", "patients", "--epsilon", "1.5", "--yes")
@@ -321,6 +320,8 @@ def test_asking_without_a_question_lists_what_can_be_asked_and_paid(place: Path)
     assert "Did you mean 'histogram'" in run(*wrong, fails_with=NotFound)
     wrong = ("price", "patients", "histogram", "colums=age", *given)
     assert "Did you mean 'columns'" in run(*wrong, fails_with=InvalidParameter)
+    run("register", "others", "patients.csv", "--domain", "domain.json")
+    assert "must be named" in run("ask", fails_with=InvalidParameter)
 
 
 def test_a_person_of_several_rows_is_told_what_a_person_loses(place: Path) -> None:

@@ -68,4 +68,4 @@ def useful_epsilon(example: Any, domain: Domain, records: int | None) -> Fractio
         enough = enough_epsilon(example, domain, records)
     except InvalidParameter:  # no epsilon is known to do
         return Fraction(example.epsilon)
-    return max(least, enough)
+    return Fraction(max(least, enough))
