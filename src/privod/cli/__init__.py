@@ -4,6 +4,8 @@ from importlib import import_module
 
 from privod.cli.app import app, main
 
+__all__ = ["app", "main"]
+
 for _room in (
     *("agent", "analyst", "backup", "contexts", "demo", "engine", "joint", "life_cycle"),
     *("narrow", "owner", "rehearsal", "score", "serve", "sheet"),
