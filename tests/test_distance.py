@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privod.errors import InvalidData, InvalidParameter
-from privod.outliers.crowds.distance import ALONE_BELOW_POINTS, CrowdIndex, DistanceOutliers, crowds
+from privod.errors import InvalidData
+from privod.outliers.crowds.distance import ALONE_BELOW_POINTS, CrowdIndex, crowds
 from tests.reference import crowds as reference
 
 Floats = NDArray[np.float64]
@@ -167,14 +167,6 @@ def test_an_empty_table_has_no_crowds() -> None:
     empty = np.empty((0, 3))
     assert crowds(empty, 1.0).shape == (0,)
     assert crowds(empty, 1.0, at=np.zeros((2, 3))).tolist() == [0, 0]
-    assert not DistanceOutliers(radius=1.0, max_crowd=2).outlying(empty).any()
-
-
-def test_a_lone_record_is_outlying_and_a_crowd_is_not() -> None:
-    points = np.array([[0.0], [0.1], [0.2], [9.0]])
-    assert DistanceOutliers(radius=0.5, max_crowd=2).outlying(points).tolist() == [
-        False, False, False, True,
-    ]  # fmt: skip
 
 
 def test_bad_input_is_refused_without_showing_rows() -> None:
@@ -182,8 +174,4 @@ def test_bad_input_is_refused_without_showing_rows() -> None:
         crowds(np.array([[np.nan]]), 1.0)
     with pytest.raises(InvalidData, match="columns like the index"):
         crowds(np.zeros((3, 2)), 1.0, at=np.zeros((3, 1)))
-    with pytest.raises(InvalidParameter):
-        DistanceOutliers(radius=-1.0, max_crowd=2)
-    with pytest.raises(InvalidParameter):
-        DistanceOutliers(radius=1.0, max_crowd=0)
     assert "0.5" not in repr(CrowdIndex(np.full((3, 2), 0.5)))

@@ -52,16 +52,6 @@ def test_suspects_are_those_of_the_printed_algorithm(seed: int, n: int, shared: 
         assert len(found.rows) == 0
 
 
-def test_mixed_codes_are_the_multilinear_hash_of_the_floors() -> None:
-    points = np.random.default_rng(1).normal(size=(300, 5)) * 4
-    family = draw_family(small_plan(), 5, b"words", words=4)
-    mixed = family.mixed_codes(points)
-    for table, line in enumerate(reference.codes(points, family)):
-        for record in (0, 7, 299):
-            expected = reference.words(family, table, line[record])
-            assert mixed[table, :, record].tolist() == expected
-
-
 def test_equal_codes_are_equal_keys_and_other_codes_other_keys() -> None:
     points = np.random.default_rng(2).normal(size=(400, 3)) * 2
     family = draw_family(small_plan(), 3, b"keys")

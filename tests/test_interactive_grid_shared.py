@@ -260,8 +260,8 @@ def test_scores_are_those_of_the_grid_held_in_memory() -> None:
     table = Table(DOMAIN, ROWS)
     places = ((5.2, 5.3), (9.7, 9.1), (0.0, 10.0))
     query = replace(ASK, epsilon=10**6, records=places, max_steps=4)
-    lazy = GridKnn(columns=("x", "y"), cells_per_axis=10, epsilon=10**6).lazy(table, seeded(1))
-    expected = lazy.scores(np.array(places), 30, "0.4")
+    held = GridKnn(columns=("x", "y"), cells_per_axis=10, epsilon=10**6, drop_below=None)
+    expected = held.answer(table, seeded(1)).value.walk(np.array(places), 30, "0.4")
     found = query.answer(table, seeded(2)).value
     np.testing.assert_array_equal(found.basic, expected.basic)
     np.testing.assert_array_equal(found.weighted, expected.weighted)

@@ -30,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 from _curves import draw_quality
+from _lazy_grid import lazy_scores
 from _rauch_sets import MEASURES, RANGES, Floats, Split, load, quality, table_of
 from _tables import Report, Row
 from matplotlib.figure import Figure
@@ -79,8 +80,8 @@ def private_scores(
         grid = query.answer(split.reference, seeded(seed)).value
         return grid.walk(split.test, n_neighbors)._asdict()
     depth = Fraction(STEPS[len(columns)], query.grid(split.reference.domain).cells_per_axis)
-    lazy = query.lazy(split.reference, seeded(seed))
-    return lazy.scores(split.test, n_neighbors, depth)._asdict()
+    asked = (split.reference, split.test, n_neighbors, depth, seeded(seed))
+    return lazy_scores(query, *asked)._asdict()
 
 
 def baselines(split: Split, cells: int) -> Iterator[tuple[str, dict[str, float]]]:

@@ -26,7 +26,7 @@ from privod.mechanisms import gaussian_loss
 from privod.mechanisms.exact import Enclosure, Uniform, exp_minus
 from privod.mechanisms.inversion import InversionTable
 from privod.mechanisms.law import Law, Lost, changes_of
-from privod.mechanisms.noise import BLOCK, LARGEST_COUNT, Geometric, Shape, checked_counts
+from privod.mechanisms.noise import BLOCK, Geometric, Shape, checked_counts
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, exact, positive
 
@@ -121,21 +121,6 @@ class DiscreteGaussian(Law):
         noisy: Ints = randomness.draw(self, checked_counts(counts))
         return noisy
 
-    def draw_reaching(self, threshold: int, shape: Shape, randomness: Randomness) -> Ints:
-        """Return independent draws of the noise given that it is at least `threshold`."""
-        if abs(threshold) > LARGEST_COUNT:
-            rule = "must lie within 2^62 of 0"
-            raise InvalidParameter("threshold", rule, threshold, "Try a few sigmas.")
-        drawn = np.full(shape, threshold - 1, dtype=np.int64)
-        flat = drawn.reshape(-1)
-        far = threshold * threshold > self.sigma2 and threshold > 0
-        while (short := np.flatnonzero(flat < threshold)).size:
-            if far:
-                flat[short] = _beyond(self.sigma2, threshold, short.size, randomness)
-            else:
-                flat[short] = self.draw(short.size, randomness)
-        return drawn
-
     @property
     def sigma(self) -> float:
         """The square root of `sigma2`, for humans."""
@@ -177,10 +162,6 @@ class DiscreteGaussian(Law):
     def probability(self, value: int, precision: int = 128) -> Enclosure:
         """Enclose the probability of one value."""
         return _weight(self.sigma2, value, precision) / _total(self.sigma2, precision)
-
-    def reach(self, threshold: int, precision: int) -> Enclosure:
-        """Enclose the probability of at least `threshold` >= 1."""
-        return _reach(self.sigma2, threshold, precision)
 
     def sample(self, given: Ints, bits: Randomness) -> Ints:
         noisy = np.empty(given.shape, dtype=np.int64)
@@ -329,16 +310,6 @@ def _sampler(sigma2: Fraction) -> _Sampler:
     return _Sampler(sigma2)
 
 
-def _beyond(sigma2: Fraction, threshold: int, n: int, randomness: Randomness) -> Ints:
-    """Propose `n` draws past a threshold; the rejected ones come back as the threshold less one."""
-    proposed = Geometric(sigma2 / threshold).draw(n, randomness)
-    for place, excess in enumerate(proposed):
-        gap = Fraction(int(excess) ** 2) / (2 * sigma2)
-        kept = Uniform(randomness).is_below(lambda p, gap=gap: exp_minus(gap, p))  # type: ignore[misc]
-        proposed[place] = threshold + excess if kept else threshold - 1
-    return proposed
-
-
 def _weight(sigma2: Fraction, value: int, precision: int) -> Enclosure:
     return exp_minus(value * value / (2 * sigma2), precision)
 
@@ -349,11 +320,6 @@ def _total(sigma2: Fraction, precision: int) -> Enclosure:
     half = _sum_from(sigma2, 1, precision)
     one = Enclosure(1 << precision, 1 << precision, precision)
     return one + half + half
-
-
-@lru_cache(maxsize=256)
-def _reach(sigma2: Fraction, threshold: int, precision: int) -> Enclosure:
-    return _sum_from(sigma2, threshold, precision) / _total(sigma2, precision)
 
 
 def _sum_from(sigma2: Fraction, first: int, precision: int) -> Enclosure:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -251,25 +251,6 @@ def plug_in(name: str, function: Callable[..., bool]) -> PluggedIn:
     new_name(name, (*BUILT_IN, *_plugged_in))
     _plugged_in[name] = PluggedIn(name, function, number_parameters(function))
     return _plugged_in[name]
-
-
-def from_estimator(name: str, make: Callable[[], Any]) -> PluggedIn:
-    """Make a scikit-learn or PyOD detector known; `make` builds a fresh one, with a fixed seed.
-
-    It is fitted to each population, whose first member is the value in question. scikit-learn says
-    -1 for an outlier, PyOD leaves 1 in `labels_`. Populations below 2 have no outlier.
-    """
-
-    def judged(population: Floats, _: float) -> bool:
-        if len(population) < 2:
-            return False
-        estimator = make()
-        column = population.reshape(-1, 1)
-        if hasattr(estimator, "decision_scores_") or "pyod" in type(estimator).__module__:
-            return int(estimator.fit(column).labels_[0]) == 1
-        return int(estimator.fit_predict(column)[0]) == -1
-
-    return plug_in(name, judged)
 
 
 def detector(text: str) -> Grubbs | LocalOutlierFactor | Histogram | PluggedIn:

@@ -9,14 +9,13 @@ exactly, ties included, whatever path the search takes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.errors import InvalidData, InvalidParameter
+from privod.errors import InvalidData
 from privod.outliers.crowds.kernels.nearest import walk_to_cap
 from privod.outliers.crowds.kernels.tree import (
     Floats,
@@ -42,35 +41,6 @@ LARGE_CAP_ELSEWHERE = 16  # and where other points are asked for, each pair is l
 ALONE_BELOW = 2_000_000  # pairs below which a second thread costs more than it brings ...
 ALONE_BELOW_POINTS = 20_000  # and points
 TINY, HUGE = 1e-140, 1e140  # radii outside are decided in float64 alone: their squares round away
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistanceOutliers:
-    """The definition of an outlier by distance.
-
-    Parameters
-    ----------
-    radius
-        How near another record must be to count (Euclidean distance; exactly at it counts).
-    max_crowd
-        The largest crowd, itself included, of an outlying record.
-    """
-
-    radius: float
-    max_crowd: int
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.radius) and self.radius >= 0):
-            raise InvalidParameter(
-                "radius", "must be a finite number from 0", self.radius, "Try 1."
-            )
-        if self.max_crowd < 1:
-            raise InvalidParameter("max_crowd", "must be at least 1", self.max_crowd, "Try 5.")
-
-    def outlying(self, points: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of the points are outlying among themselves."""
-        crowds = CrowdIndex(points).crowds(self.radius, cap=self.max_crowd + 1)
-        return np.asarray(crowds <= self.max_crowd)
 
 
 class CrowdIndex:

@@ -8,7 +8,7 @@ with a crowd of such neighbors is an inlier, and so are they; the few left are s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,35 +63,9 @@ class HashFamily:
     multipliers: NDArray[np.uint32]
     constants: NDArray[np.uint32]
 
-    def mixed_codes(self, points: NDArray[np.float64]) -> NDArray[np.uint32]:
-        """Hash the codes of every record: (n_tables, words, n).
-
-        Two records of one table agree in all words when their codes do; otherwise with
-        probability at most 2 ** (-14 * words), and about 2 ** (-32 * words) in practice
-        (docs/proofs/published_outliers.md, "Words").
-        """
-        tables, words = self.constants.shape
-        mixed = np.empty((tables, words, len(points)), np.uint32)
-
-        def keep(rows: slice, block: NDArray[np.uint32]) -> None:
-            mixed[:, :, rows] = block
-
-        self._hash_blocks(points, keep)
-        return mixed
-
     def keys(self, points: NDArray[np.float64]) -> NDArray[np.uint64]:
         """Return the key of every record's bin in every table: (n_tables, n)."""
         keys = np.empty((len(self.constants), len(points)), np.uint64)
-
-        def keep(rows: slice, block: NDArray[np.uint32]) -> None:
-            join_words(block, keys[:, rows])
-
-        self._hash_blocks(points, keep)
-        return keys
-
-    def _hash_blocks(
-        self, points: NDArray[np.float64], keep: Callable[[slice, NDArray[np.uint32]], None]
-    ) -> None:
         n = len(points)
         size = min(n, max(64, BLOCK_VALUES // len(self.directions)))
         workers = available_threads()
@@ -108,10 +82,11 @@ class HashFamily:
                     block = np.empty((*self.constants.shape, len(centered)), np.uint32)
                 np.matmul(self.directions, centered.T, out=projected)
                 mix_codes(projected, self.offsets, self.multipliers, self.constants, block)
-                keep(rows, block)
+                join_words(block, keys[:, rows])
 
         with _threads() as pool:
             list(pool.map(hash_part, range(workers if n else 0)))
+        return keys
 
     def check_reach(self, lows: NDArray[np.float64], highs: NDArray[np.float64]) -> None:
         """Raise unless all records in these ranges can be told apart in single precision.

@@ -49,7 +49,6 @@ from privod.query.memory import folding_bytes, sparse_cells_bytes
 from privod.query.preview import CERTAINTY, FEW, Preview, of_counts
 from privod.query.query import Release
 from privod.query.release_file import LARGEST_SUM
-from privod.questions.grid_knn.interactive import LazyGrid
 from privod.questions.grid_knn.release import NoisyGrid
 
 MOST_HELD_CELLS = 10_000_000  # 80 megabytes of counts
@@ -272,17 +271,6 @@ class GridKnn(CountQuery[NoisyGrid]):
             records,
         )
         return self.release(value, randomness)
-
-    def lazy(self, table: Table, randomness: Randomness) -> LazyGrid:
-        """The paper's server: holds the records and draws a cell's noise when first asked.
-
-        Same promise, same scores; what it holds is private and stays with the curator. No cell is
-        dropped, so the counts have all of epsilon.
-        """
-        grid = self.grid(table.domain)
-        occupied = grid.listing().cells(table.fold(grid.listing()))
-        whole = replace(self, drop_below=None)
-        return LazyGrid(grid, occupied, whole.count_noise, randomness, whole.guarantee())
 
     def sentence(self, value: NoisyGrid) -> str:
         grid = value.grid
