@@ -77,7 +77,7 @@ $(VENV)/ready-%: pyproject.toml
 docs: $(VENV)/ready-docs  ## the documentation site in out/site; a broken link fails
 	$(BIN)/python -m mkdocs build --strict
 
-dist: $(VENV)/ready-dist  ## sdist and wheel in dist/, tried in an empty environment
+dist: $(VENV)/ready-dist  ## sdist, wheel and bill of materials in dist/, tried in an empty environment
 	$(BIN)/python -m scripts.check_distribution $(ARGS)
 
 stub: $(VENV)/ready-test  ## tell type checkers of the public names, after adding one

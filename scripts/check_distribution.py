@@ -2,7 +2,8 @@
 
 Both distributions, the library and the thin client: the sdist is built first and the wheel from it,
 so that a file missing in the sdist is found. Each wheel is installed into an empty environment in a
-directory of its own, away from the sources; the thin client also beside the library.
+directory of its own, away from the sources; the thin client also beside the library. What the
+library then runs with is listed as a software bill of materials (CycloneDX).
 
     python -m scripts.check_distribution               # and says what is missing to publish it
     python -m scripts.check_distribution --release     # fails at once if anything is
@@ -11,6 +12,7 @@ directory of its own, away from the sources; the thin client also beside the lib
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import subprocess
@@ -25,6 +27,7 @@ __all__ = ["missing"]
 
 ROOT = Path(__file__).parent.parent
 CLIENT = ROOT / "client"
+KINDS = (".whl", ".tar.gz", ".cdx.json")
 LARGEST_CLIENT = 20_000_000  # bytes on disk of the thin client with all that it needs
 
 
@@ -69,6 +72,16 @@ def install(scripts: Path, wanted: str) -> None:
     subprocess.run([*pip, "--quiet", wanted], check=True)
 
 
+def bill_of_materials(scripts: Path, to: Path) -> None:
+    """List what an environment holds, in CycloneDX's JSON."""
+    python, form = str(scripts / "python"), ["--of", "JSON", "--output-reproducible"]
+    listing = [sys.executable, "-m", "cyclonedx_py", "environment", *form, "-o", str(to), python]
+    subprocess.run(listing, check=True)
+    found = {component["name"] for component in json.loads(to.read_text())["components"]}
+    assert {"privod", "numpy", "pyarrow"} <= found, f"the bill of materials lacks some of {found}"
+    print(f"{to.name} lists {len(found)} components.")
+
+
 def size(directory: Path) -> int:
     """How many bytes the packages of an environment take, compiled files left out."""
     files = [file for file in (directory / "lib").rglob("*") if file.is_file()]
@@ -84,7 +97,7 @@ def main() -> None:
         raise SystemExit("\n".join(lacking))
     out = ROOT / "dist"
     out.mkdir(exist_ok=True)
-    for old in [*out.glob("privod*.whl"), *out.glob("privod*.tar.gz")]:
+    for old in [file for kind in KINDS for file in out.glob(f"privod*{kind}")]:
         old.unlink()
     library, client = built(ROOT, out), built(CLIENT, out)
     with tempfile.TemporaryDirectory() as empty:
@@ -96,6 +109,7 @@ def main() -> None:
         print(f"{client.name}: {client.stat().st_size} bytes, installed {taken / 1e6:.1f} MB.")
         wanted = f"privod[demo] @ {library.resolve().as_uri()}"
         scripts = environment(Path(empty) / "library", wanted)
+        bill_of_materials(scripts, out / f"{'-'.join(library.name.split('-')[:2])}.cdx.json")
         subprocess.run([scripts / "privod", "--version"], check=True, cwd=empty)
         subprocess.run([scripts / "privod", "demo"], check=True, cwd=empty)
         assert (Path(empty) / "out" / "privod-demo.html").is_file()

@@ -9,8 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import numpy as np
 import pytest
+from nbclient import NotebookClient
 
 from privod.curator import Answer, Curator
 from privod.data.examples import HOSPITAL, hospital
@@ -92,3 +94,15 @@ def test_each_cell_of_a_table_stands_beside_its_own_count() -> None:
         found = within(name, low, high) if category is None else rows[name] == category
         assert abs(int(found.sum()) - count) < OFF
     assert parts["category"][-4:] == list(WARDS.values)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_in_jupyters_own_runner_and_once_more(
+    notebook: Path, tmp_path: Path
+) -> None:
+    """As people do who run all cells, close it, and run all cells another day."""
+    for day in range(2):
+        cells = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
+        NotebookClient(cells, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        told = [cell.outputs for cell in cells.cells if cell.cell_type == "code"]
+        assert any(told), day
