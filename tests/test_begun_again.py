@@ -14,7 +14,10 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.curator import Curator, backup
-from privod.curator.publication import GivenUp, Interrupted
+from privod.curator.asking import Asker
+from privod.curator.publication import GivenUp, Interrupted, written
+from privod.curator.questions import Question
+from privod.curator.results import Answer
 from privod.curator.rows import KeptRows
 from privod.curator.work import MOST_RUNS, JobRecord
 from privod.data import Categorical, Domain, Numeric
@@ -23,6 +26,7 @@ from privod.data.sources import read
 from privod.errors import AnswerFailed, NotAllowed, NotFound, Unavailable
 from privod.ledger.acts import CloseBudget, Retire
 from privod.ledger.sqlite import LEDGER_FILE
+from privod.ledger.store import ReleaseText
 from privod.ledger.witness import Head, Witnesses
 from privod.mechanisms.randomness import KEY_BYTES, keyed
 from privod.privacy import AddRemove, Loss
@@ -45,12 +49,21 @@ class Looking:
         self.keys: list[bytes | None] = []
         self.found: list[Any] = []
 
-    def __call__(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Any:
+    def __call__(self, question: Question, rows: KeptRows, key: bytes | None) -> ReleaseText:
+        query = question.query
         self.keys.append(key)
         self.found.append(query.answer(rows.load(), rows.noise(key, query)))
         if len(self.keys) <= self.left:
             raise self.problem("left")
-        return self.found[-1]
+        return written(query, question.guarantee.rows_per_person, self.found[-1])
+
+
+def ask(
+    curator: Curator, query: Query[Any], of: str, *, request_id: str | None = None, **how: Any
+) -> Answer:
+    """Ask as a server does."""
+    asker = Asker("owner", request_id, None)
+    return curator.asking.ask(query, curator.dataset(of), asker, **how).read()
 
 
 @pytest.fixture
@@ -78,7 +91,7 @@ def bytes_of(directory: Path) -> bytes:
 def leave(curator: Curator, request: str = "r") -> None:
     """Charge the question under a request id, and leave its answer."""
     with pytest.raises(Interrupted):
-        curator.ask(QUESTION, "d", request_id=request, look=Looking(left=1))
+        ask(curator, QUESTION, "d", request_id=request, look=Looking(left=1))
 
 
 def note(curator: Curator, job: str, request: str, query: Query[Any] = QUESTION) -> None:
@@ -94,9 +107,9 @@ def test_an_answer_that_was_left_is_begun_again_from_its_key_and_charged_once(
     looking = Looking(left=2)
     for _ in range(2):
         with pytest.raises(Interrupted):
-            curator.ask(QUESTION, "d", request_id="r", look=looking)
+            ask(curator, QUESTION, "d", request_id="r", look=looking)
         assert curator.is_unfinished(QUESTION, "d")
-    answer = curator.ask(QUESTION, "d", request_id="r", look=looking)
+    answer = ask(curator, QUESTION, "d", request_id="r", look=looking)
     assert len(set(looking.keys)) == 1
     assert looking.keys[0] is not None
     assert [found.to_json() for found in looking.found] == [answer.release.to_json()] * 3
@@ -110,8 +123,8 @@ def test_an_answer_that_was_left_is_begun_again_from_its_key_and_charged_once(
 def test_whoever_asks_goes_on_with_what_was_left_and_pays_nothing(curator: Curator) -> None:
     looking = Looking(left=1)
     with pytest.raises(Interrupted):
-        curator.ask(QUESTION, "d", request_id="r", look=looking)
-    answer = curator.ask(QUESTION, "d", request_id="other")  # in this process, from the key
+        ask(curator, QUESTION, "d", request_id="r", look=looking)
+    answer = ask(curator, QUESTION, "d", request_id="other")  # in this process, from the key
     assert (answer.charges, answer.stored) == ((), True)
     assert answer.release.to_json() == looking.found[0].to_json()
     assert spent(curator) == Loss("0.01")
@@ -121,13 +134,13 @@ def test_an_answer_is_begun_a_public_number_of_times_and_has_failed_then(curator
     looking = Looking(left=100)
     for _ in range(MOST_RUNS):
         with pytest.raises(Interrupted):
-            curator.ask(QUESTION, "d", request_id="r", look=looking)
+            ask(curator, QUESTION, "d", request_id="r", look=looking)
     for _ in range(2):
         with pytest.raises(AnswerFailed):
-            curator.ask(QUESTION, "d", request_id="r", look=looking)
+            ask(curator, QUESTION, "d", request_id="r", look=looking)
     assert len(looking.keys) == MOST_RUNS
     assert (stored_keys(curator), spent(curator)) == ([], Loss("0.01"))
-    assert len(curator.ask(QUESTION, "d", look=Looking()).charges) == 1
+    assert len(ask(curator, QUESTION, "d", look=Looking()).charges) == 1
     assert spent(curator) == Loss("0.02")
 
 
@@ -138,9 +151,9 @@ def test_what_failed_by_itself_is_never_begun_again(
     looking = Looking(left=1, problem=problem)
     for _ in range(2):
         with pytest.raises(AnswerFailed):
-            curator.ask(QUESTION, "d", request_id="r", look=looking)
+            ask(curator, QUESTION, "d", request_id="r", look=looking)
     assert (len(looking.keys), stored_keys(curator)) == (1, [])
-    curator.ask(QUESTION, "d", look=looking)
+    ask(curator, QUESTION, "d", look=looking)
     assert len(set(looking.keys)) == 2, "another charge, another key"
     assert spent(curator) == Loss("0.02")
 
@@ -149,13 +162,13 @@ def test_an_answer_in_the_curators_own_process_has_no_key(curator: Curator) -> N
     kept: list[list[str]] = []
     look = curator.asking._look
 
-    def watched(query: Any, rows: KeptRows, key: bytes | None) -> Any:
+    def watched(question: Question, rows: KeptRows, key: bytes | None) -> ReleaseText:
         kept.append(stored_keys(curator))
         assert key is None
-        return look(query, rows, key)
+        return look(question, rows, key)
 
     curator.asking._look = watched  # type: ignore[method-assign]
-    curator.ask(QUESTION, "d")
+    ask(curator, QUESTION, "d")
     assert kept == [[]]
 
 
@@ -163,28 +176,28 @@ def test_what_was_left_is_answered_though_its_budget_was_closed_meanwhile(
     curator: Curator,
 ) -> None:
     with pytest.raises(Interrupted):
-        curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
+        ask(curator, QUESTION, "d", request_id="r", look=Looking(left=1))
     curator.do(CloseBudget("d", AddRemove(), "enough"), confirmed=True)
-    assert curator.ask(QUESTION, "d", request_id="r", look=Looking()).charges
+    assert ask(curator, QUESTION, "d", request_id="r", look=Looking()).charges
 
 
 def test_what_was_left_is_not_answered_once_its_rows_are_gone(curator: Curator) -> None:
     with pytest.raises(Interrupted):
-        curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
+        ask(curator, QUESTION, "d", request_id="r", look=Looking(left=1))
     curator.do(Retire("d", "over"), confirmed=True)
     with pytest.raises(NotFound, match="retired"):
-        curator.ask(QUESTION, "d", request_id="r", look=Looking())
+        ask(curator, QUESTION, "d", request_id="r", look=Looking())
 
 
 def test_what_was_left_waits_for_rows_that_are_elsewhere(curator: Curator, tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
-        curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
+        ask(curator, QUESTION, "d", request_id="r", look=Looking(left=1))
     rows = curator.directory / "rows"
     rows.rename(tmp_path / "elsewhere")
     with pytest.raises(Unavailable, match="begun again once they are there"):
-        curator.ask(QUESTION, "d", request_id="r", look=Looking())
+        ask(curator, QUESTION, "d", request_id="r", look=Looking())
     (tmp_path / "elsewhere").rename(rows)
-    assert curator.ask(QUESTION, "d", request_id="r", look=Looking()).charges
+    assert ask(curator, QUESTION, "d", request_id="r", look=Looking()).charges
 
 
 def test_counts_that_are_shared_get_their_noise_once_whatever_was_left(tmp_path: Path) -> None:
@@ -193,8 +206,8 @@ def test_counts_that_are_shared_get_their_noise_once_whatever_was_left(tmp_path:
         made.register("d", mock_rows(SMALL, 100), SMALL)
         made.open_budget("d", AddRemove(), Loss(10))
         with pytest.raises(Interrupted):
-            made.ask(query, "d", request_id="r", look=Looking(left=1))
-        assert len(made.ask(query, "d", request_id="r", look=Looking()).charges) == 1
+            ask(made, query, "d", request_id="r", look=Looking(left=1))
+        assert len(ask(made, query, "d", request_id="r", look=Looking()).charges) == 1
         assert made.verify().questions == 1
 
 
@@ -202,11 +215,11 @@ def test_the_key_is_erased_from_the_ledgers_bytes_with_the_release(
     curator: Curator, tmp_path: Path
 ) -> None:
     with pytest.raises(Interrupted):
-        curator.ask(QUESTION, "d", request_id="r", look=Looking(left=1))
+        ask(curator, QUESTION, "d", request_id="r", look=Looking(left=1))
     (key,) = stored_keys(curator)
     assert len(key) == 2 * KEY_BYTES
     assert key.encode() in bytes_of(tmp_path / "curator")
-    curator.ask(QUESTION, "d", request_id="r", look=Looking())
+    ask(curator, QUESTION, "d", request_id="r", look=Looking())
     curator.close()
     with sqlite3.connect(tmp_path / "curator" / LEDGER_FILE) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -220,7 +233,7 @@ def test_a_backup_holds_no_key_and_its_question_is_charged_anew(
 ) -> None:
     looking = Looking(left=1)
     with pytest.raises(Interrupted):
-        curator.ask(QUESTION, "d", request_id="r", look=looking)
+        ask(curator, QUESTION, "d", request_id="r", look=looking)
     (key,) = stored_keys(curator)
     backup(curator, tmp_path / "copy")
     assert key.encode() not in bytes_of(tmp_path / "copy")
@@ -229,13 +242,13 @@ def test_a_backup_holds_no_key_and_its_question_is_charged_anew(
         assert not copy.is_unfinished(QUESTION, "d")
         copy.accept_restored("a test")
         with pytest.raises(AnswerFailed):
-            copy.ask(QUESTION, "d", request_id="r", look=Looking())
-        assert len(copy.ask(QUESTION, "d", request_id="new", look=Looking()).charges) == 1
+            ask(copy, QUESTION, "d", request_id="r", look=Looking())
+        assert len(ask(copy, QUESTION, "d", request_id="new", look=Looking()).charges) == 1
 
 
 def test_a_key_without_the_salt_of_the_rows_gives_other_noise(curator: Curator) -> None:
     looking = Looking()
-    released = curator.ask(QUESTION, "d", look=looking).release
+    released = ask(curator, QUESTION, "d", look=looking).release
     (key,) = looking.keys
     assert key is not None
     (folder,) = (curator.directory / "rows").iterdir()
@@ -252,10 +265,10 @@ def test_a_key_that_is_put_beside_another_question_gives_other_noise(curator: Cu
     looking = Looking(left=2)
     for query in (QUESTION, second):
         with pytest.raises(Interrupted):
-            curator.ask(query, "d", look=looking)
+            ask(curator, query, "d", look=looking)
     with curator.database.writing() as connection:
         connection.execute("UPDATE unfinished SET noise_key = ?", stored_keys(curator)[0])
-    first, other = (curator.ask(query, "d", look=looking) for query in (QUESTION, second))
+    first, other = (ask(curator, query, "d", look=looking) for query in (QUESTION, second))
     assert looking.keys[2] == looking.keys[3]
     (folder,) = (curator.directory / "rows").iterdir()
     rows = KeptRows(folder.parent, folder.name, "", DOMAIN)
@@ -278,7 +291,7 @@ def test_a_failure_changes_no_price_before_its_release_time(curator: Curator) ->
         raise MemoryError
 
     with pytest.raises(AnswerFailed):
-        curator.ask(costly, "d", request_id="r", look=fail, wait_for_release_time=look_up)
+        ask(curator, costly, "d", request_id="r", look=fail, wait_for_release_time=look_up)
     assert seen == [(True, True)] * 2
     assert not curator.price(costly, "d").affordable
 
@@ -288,15 +301,15 @@ def test_no_failure_is_told_beside_an_answer_that_another_process_stored(
 ) -> None:
     """It went on with the question because this process had lost its lock, and lives."""
 
-    def fail(query: Query[Any], rows: KeptRows, key: bytes | None) -> Any:
+    def fail(question: Question, rows: KeptRows, key: bytes | None) -> Any:
         with monkeypatch.context() as patch, Curator.open(curator.directory) as other:
             patch.setattr(other.database, "alone", lambda _key: nullcontext())
-            other.ask(query, "d", request_id="r", look=Looking())
+            ask(other, question.query, "d", request_id="r", look=Looking())
         raise MemoryError
 
     with pytest.raises(Interrupted):
-        curator.ask(QUESTION, "d", request_id="r", look=fail)
-    assert curator.ask(QUESTION, "d", request_id="r", look=Looking()).stored
+        ask(curator, QUESTION, "d", request_id="r", look=fail)
+    assert ask(curator, QUESTION, "d", request_id="r", look=Looking()).stored
     assert spent(curator) == Loss("0.01")
 
 
@@ -322,7 +335,7 @@ def test_whoever_reads_a_release_waits_until_it_is_on_disk(
             note(witnesses, head, durably=durably)
 
         monkeypatch.setattr(Witnesses, "note", read_early)
-        curator.ask(QUESTION, "d")
+        ask(curator, QUESTION, "d")
         assert len(synced) == 1
         assert [one.query for one in other.releases("d")] == [QUESTION]
         assert len(synced) == 1, "it was on disk by then"
@@ -336,14 +349,14 @@ def test_whoever_stops_while_waiting_is_charged_nothing_and_destroys_nothing(
     curator: Curator,
 ) -> None:
     with pytest.raises(NotAllowed):
-        curator.ask(QUESTION, "d", request_id="b", look=Looking(), go_on=refuse)
+        ask(curator, QUESTION, "d", request_id="b", look=Looking(), go_on=refuse)
     assert spent(curator) == Loss(0)
     leave(curator)
     (key,) = stored_keys(curator)
     with pytest.raises(NotAllowed):
-        curator.ask(QUESTION, "d", request_id="b", look=Looking(), go_on=refuse)
+        ask(curator, QUESTION, "d", request_id="b", look=Looking(), go_on=refuse)
     assert stored_keys(curator) == [key]
-    assert curator.ask(QUESTION, "d", request_id="r", look=Looking()).charges
+    assert ask(curator, QUESTION, "d", request_id="r", look=Looking()).charges
 
 
 @pytest.mark.parametrize(
@@ -357,7 +370,7 @@ def test_what_was_given_up_is_left_to_whoever_paid_and_waits_elsewhere(
     if waiting is not None:
         note(curator, "j", waiting)
     with pytest.raises(GivenUp):
-        curator.ask(QUESTION, "d", request_id=asks, look=Looking(left=1, problem=GivenUp))
+        ask(curator, QUESTION, "d", request_id=asks, look=Looking(left=1, problem=GivenUp))
     assert bool(stored_keys(curator)) is is_left
     assert curator.is_unfinished(QUESTION, "d") is is_left
 
@@ -381,7 +394,7 @@ def close(curator: Curator) -> None:
 
 
 def use_up(curator: Curator) -> None:
-    curator.ask(Histogram(columns=("group",), epsilon="0.985"), "d")
+    ask(curator, Histogram(columns=("group",), epsilon="0.985"), "d")
 
 
 @pytest.mark.parametrize("end", [close, use_up])
@@ -396,7 +409,7 @@ def test_what_was_left_can_be_asked_whatever_is_left_to_pay_with(
     assert (price.charges, price.affordable, price.already_answered) == ((), True, False)
     assert price.begun
     curator.asking.check_budget(QUESTION, curator.dataset("d"), "b", None)
-    assert curator.ask(QUESTION, "d", request_id="b", look=Looking()).stored
+    assert ask(curator, QUESTION, "d", request_id="b", look=Looking()).stored
 
 
 def test_the_command_asks_nothing_about_noise_that_is_paid_already(curator: Curator) -> None:
@@ -404,7 +417,7 @@ def test_the_command_asks_nothing_about_noise_that_is_paid_already(curator: Cura
     typed = [f"--at={curator.directory}", "d", "histogram", "columns=group", "epsilon=0.0001"]
     assert CliRunner().invoke(app, ["ask", *typed, "--json"]).exit_code != 0  # asks before it pays
     with pytest.raises(Interrupted):
-        curator.ask(noisy, "d", request_id="r", look=Looking(left=1))
+        ask(curator, noisy, "d", request_id="r", look=Looking(left=1))
     told = CliRunner().invoke(app, ["price", *typed])
     assert "asking goes on with that at no price" in " ".join(told.output.split())
     went_on = CliRunner().invoke(app, ["ask", *typed, "--json"])
@@ -422,13 +435,13 @@ def test_what_failed_at_one_process_is_not_stored_by_another_that_lost_its_lock(
     with Curator.open(curator.directory) as other:
         other.database.alone = no_lock  # type: ignore[method-assign, assignment]
 
-        def look(query: Query[Any], rows: KeptRows, key: bytes | None) -> Any:
+        def look(question: Question, rows: KeptRows, key: bytes | None) -> Any:
             with pytest.raises(AnswerFailed):
-                other.ask(QUESTION, "d", request_id="r", look=Looking(1, MemoryError))
-            return Looking()(query, rows, key)
+                ask(other, QUESTION, "d", request_id="r", look=Looking(1, MemoryError))
+            return Looking()(question, rows, key)
 
         with pytest.raises(AnswerFailed):
-            curator.ask(QUESTION, "d", request_id="r", look=look)
+            ask(curator, QUESTION, "d", request_id="r", look=look)
     assert curator.verify().releases == 0
 
 
@@ -437,15 +450,15 @@ def test_a_key_that_failed_while_the_database_was_away_is_erased_and_never_run_a
 ) -> None:
     leave(curator)
 
-    def look(_query: Query[Any], _rows: KeptRows, _key: bytes | None) -> Any:
+    def look(_question: Question, _rows: KeptRows, _key: bytes | None) -> Any:
         curator.database.read_only = True
         raise MemoryError
 
     with pytest.raises(Interrupted):  # nothing is told before it is erased
-        curator.ask(QUESTION, "d", request_id="b", look=look)  # what "r" paid for
+        ask(curator, QUESTION, "d", request_id="b", look=look)  # what "r" paid for
     curator.database.read_only = False
     assert len(stored_keys(curator)) == 1
     with pytest.raises(AnswerFailed):
-        curator.ask(QUESTION, "d", request_id="r", look=Looking())
+        ask(curator, QUESTION, "d", request_id="r", look=Looking())
     curator.asking.erase_failed()
     assert stored_keys(curator) == []

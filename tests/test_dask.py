@@ -22,6 +22,9 @@ from typer.testing import CliRunner
 from privod.cli import app
 from privod.curator import Curator
 from privod.curator import rows as rows_module
+from privod.curator.asking import Asker
+from privod.curator.publication import written
+from privod.curator.questions import Question
 from privod.curator.rows import KeptRows, RowStore
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Codes, Equal
@@ -33,6 +36,7 @@ from privod.engines import size as sizes
 from privod.engines.dask_cluster import DaskCluster
 from privod.engines.source import RegisteredRows
 from privod.errors import InvalidParameter, Unavailable
+from privod.ledger.store import ReleaseText
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
@@ -261,12 +265,13 @@ def test_a_scheduler_with_certificates_counts_for_curator_and_server_and_for_nob
         sure = Histogram(columns=("group",), epsilon=10**6)
         told: list[Any] = []
 
-        def look(query: Any, rows: KeptRows, key: bytes | None) -> Any:
+        def look(question: Question, rows: KeptRows, key: bytes | None) -> ReleaseText:
             told.append(rows)
             table = rows.load()  # as a server's worker process does
-            return query.answer(table, rows.noise(key, query))
+            return written(sure, 1, sure.answer(table, rows.noise(key, question.query)))
 
-        answer = curator.ask(sure, "d", look=look)
+        asker = Asker("owner", None, None)
+        answer = curator.asking.ask(sure, curator.dataset("d"), asker, look=look).read()
         assert told[0].engine == tls
         counts = np.bincount(Table(DOMAIN, mock_rows(DOMAIN, 600)).codes(("group",))[:, 0])
         assert answer.release.value.counts.tolist() == counts.tolist()

@@ -14,6 +14,7 @@ import pytest
 
 from privod.server import serve
 from privod.server.http import connections
+from privod.server.limits import Limits
 from privod.server.serve import Listening
 from tests.patience import PATIENCE, eventually
 from tests.running_server import GENEROUS, Running, running
@@ -109,6 +110,41 @@ def test_nobody_hurries_a_request_whose_head_is_there(
         assert answered(connection)
     assert len(timers) == 2
     assert all(timer.cancelled() for timer in timers)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_connection_whose_answer_is_not_read_is_closed(
+    server: Running, monkeypatch: pytest.MonkeyPatch, is_read: bool
+) -> None:
+    made: list[connections.PromptProtocol] = []
+    begin = connections.PromptProtocol.connection_made
+
+    def noted(protocol: connections.PromptProtocol, transport: Any) -> None:
+        made.append(protocol)
+        begin(protocol, transport)
+
+    monkeypatch.setattr(connections.PromptProtocol, "connection_made", noted)
+    monkeypatch.setattr(connections, "READ_SECONDS", PATIENCE if is_read else 0.1)
+    with connected(server) as connection:
+        assert answered(connection)
+        (protocol,) = made
+        protocol.loop.call_soon_threadsafe(protocol.pause_writing)  # as if the buffer were full
+        if is_read:
+            protocol.loop.call_soon_threadsafe(protocol.resume_writing)
+            assert answered(connection)
+            assert protocol._reading is None
+        else:
+            with suppress(ConnectionError):
+                assert connection.recv(1) == b""
+
+
+def test_no_one_who_asks_may_hold_half_of_what_there_is() -> None:
+    limits = Limits()
+    in_all = serve.IDLE_CONNECTIONS + limits.at_once + limits.strangers_at_once
+    assert 3 * limits.connections_each < in_all
+    assert 3 * limits.at_once_each < limits.at_once
+    assert 3 * limits.arriving_each < limits.arriving
+    assert 3 * limits.strangers_at_once_each <= limits.strangers_at_once
 
 
 def test_an_address_holds_so_many_connections_and_keeps_no_other_out(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,20 @@ import httpx
 import pytest
 
 from privod.errors import LimitReached
+from privod.ledger.store import ReleaseText
+from privod.query.query import Release
+from privod.server import limits as limits_module
 from privod.server.authentication import token_hash
+from privod.server.http import streaming
 from privod.server.jobs import writers as writers_module
 from privod.server.jobs.encoding import SMALL_BYTES
 from privod.server.jobs.writers import Writers
-from privod.server.limits import Limits
+from privod.server.limits import Limits, Pace
 from tests.patience import PATIENCE, eventually
-from tests.running_server import Running, running
+from tests.running_server import GENEROUS, Running, running
 
 SMALL = {"name": "histogram", "columns": ["age"], "bins": 4, "epsilon": "0.01"}
+FIRST = {"range": "bytes=0-9"}
 LARGE = {"name": "histogram", "columns": ["age"], "bins": 50_000, "epsilon": "0.01"}
 
 
@@ -98,6 +104,44 @@ def test_a_revoked_token_gets_no_part_of_an_answer(server: Running, place: str) 
             assert api.get(place, headers=headers).status_code == 401
 
 
+def test_a_download_ends_when_its_token_is_revoked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "PIECE_BYTES", 4096)
+    monkeypatch.setattr(streaming, "VALID_SECONDS", 0.0)
+    limits = replace(GENEROUS, sent_bytes=40_000)  # seconds, in which it is revoked
+    with running(tmp_path, limits) as server:
+        token = server.token("analyst")
+        with server.api(token) as api:
+            asked = api.post("/datasets/patients/ask", json={"query": LARGE, "wait": 0})
+            job = asked.json()["job"]
+            eventually(lambda: api.get(f"/jobs/{job}", headers=FIRST).status_code == 206)
+            key = server.site.answered("patients")[0][0]
+            with api.stream("GET", f"/datasets/patients/answers/{key}") as answer:
+                assert answer.status_code == 200
+                size, pieces = int(answer.headers["content-length"]), answer.iter_raw()
+                got = len(next(pieces))
+                server.curator.store.revoke_token(token_hash(token))
+                with pytest.raises(httpx.RemoteProtocolError):
+                    got += sum(map(len, pieces))
+        assert 0 < got < size
+
+
+def test_a_token_has_so_many_bytes_a_second_however_it_takes_them() -> None:
+    now = 0.0
+    pace = Pace(1000, lambda: now)
+    assert [pace.delay("a", 500) for _ in range(4)] == [0.0, 0.5, 1.0, 1.5]
+    assert pace.delay("b", 500) == 0.0
+    now = 1.75
+    assert [pace.delay("a", 500), pace.delay("a", 500)] == [0.25, 0.75]
+    now = 100.0
+    assert pace.delay("a", 500) == 0.0
+    for place in range(limits_module.MOST_BUCKETS + 10):
+        now += 1.0
+        pace.delay(f"visitor {place}", 1)
+    assert len(pace._free) <= limits_module.MOST_BUCKETS + 1
+
+
 def test_a_folder_that_was_emptied_is_filled_again(
     server: Running, analyst: httpx.Client, place: str
 ) -> None:
@@ -146,3 +190,24 @@ def test_a_token_holds_one_worker_at_most_and_its_line_has_an_end(
     for future in (*mine, other):
         assert future.result(timeout=PATIENCE) == b""
     writers.close()
+
+
+def test_a_new_answer_is_neither_read_nor_written_in_the_serving_process(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its worker to the database, and from an encoding worker to who asked."""
+
+    def refuse(*_: object) -> Any:
+        raise AssertionError("a release was read or written where everybody is served")
+
+    for kind, name in ((ReleaseText, "read"), (Release, "to_json"), (Release, "sentence")):
+        monkeypatch.setattr(kind, name, refuse)
+    query = {"name": "histogram", "columns": ["age", "sex"], "epsilon": "0.0421"}
+    with server.api(server.token("analyst")) as api:
+        asked = api.post("/datasets/patients/ask", json={"query": query, "wait": 60})
+        assert asked.status_code == 200
+        assert len(asked.json()["charges"]) == 1
+        again = api.post("/datasets/patients/ask", json={"query": query, "wait": 60})
+        assert again.json()["release"] == asked.json()["release"]
+        price = api.post("/datasets/patients/price", json={"query": query})
+        assert price.json()["already_answered"]

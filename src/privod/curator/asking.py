@@ -8,9 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privod.curator import work
-from privod.curator.publication import NOT_STORED, GivenUp, Interrupted, Look, found, publish
+from privod.curator.publication import (
+    NOT_STORED,
+    GivenUp,
+    Interrupted,
+    Look,
+    Published,
+    found,
+    publish,
+    written,
+)
 from privod.curator.questions import Question, adapted
-from privod.curator.results import NO_ANSWER, Answer
+from privod.curator.results import NO_ANSWER
 from privod.curator.rows import KeptRows, RowStore
 from privod.curator.tables import Tables
 from privod.curator.witnessed_ledger import WitnessedLedger
@@ -29,8 +38,8 @@ from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.database import Connection
 from privod.ledger.prices import Price, price_of
-from privod.ledger.store import DataSet, short_text
-from privod.query.query import Query, Release
+from privod.ledger.store import DataSet, ReleaseText, short_text
+from privod.query.query import Query
 from privod.query.size import size_question, size_told
 
 RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
@@ -85,7 +94,7 @@ class Asking:
         question = self._checked(query, dataset)
         unprotected = question.query.not_protected()
         with self._database.reading() as connection:
-            if store.find_release(connection, question.key, question.query) is not None:
+            if store.has_release(connection, question.key):
                 return Price((), affordable=True, already_answered=True)
             _check_open(connection, dataset.name)
             left = work.is_charged(connection, question.key)
@@ -118,8 +127,8 @@ class Asking:
         asked = size_question(dataset.domain)
         if asked is None:
             return None
-        release = store.find_release(connection, Question.checked(asked, dataset).key, asked)
-        return None if release is None else size_told(release, dataset.domain)
+        stored = store.find_release(connection, Question.checked(asked, dataset).key)
+        return None if stored is None else size_told(stored.read(asked), dataset.domain)
 
     def check_budget(
         self, query: Query[Any], dataset: DataSet, request_id: str | None, token: str | None
@@ -146,15 +155,32 @@ class Asking:
         query: Query[Any],
         dataset: DataSet,
         asker: Asker,
-        wait_for_release_time: Callable[[], None],
-        look: Look | None,
-        go_on: Callable[[], None],
-    ) -> Answer:
-        """Answer a question, at the price that `price` says."""
+        wait_for_release_time: Callable[[], None] = lambda: None,
+        look: Look | None = None,
+        go_on: Callable[[], None] = lambda: None,
+    ) -> Published:
+        """Answer a question, at the price that `price` says.
+
+        Parameters
+        ----------
+        query, dataset : Query, DataSet
+            What is asked.
+        asker : Asker
+            Who asks.
+        wait_for_release_time : callable, optional
+            Called when the rows were looked at, before anything of it is stored or shown. A server
+            waits here, so that no moment in the ledger tells exactly how long that took.
+        look : callable, optional
+            Looks at the rows and answers, once the charge is on disk; by default in this process.
+            It gets a key for its noise, from which a later one can answer alike.
+        go_on : callable, optional
+            Called when nobody else answers the same question any more, before it is charged or
+            begun again: what it raises ends the asking, and nothing was charged or begun by it.
+        """
         question, of = self._checked(query, dataset), dataset.name
         with self._database.lookup() as connection:
             paid = question.paid_before(connection, asker.request_id)
-            stored = store.find_release(connection, question.key, question.query)
+            stored = store.find_release(connection, question.key)
         if stored is not None:
             return self._already(question, stored)
         with self._database.reading() as connection:
@@ -169,7 +195,7 @@ class Asking:
         with self._database.alone(question.key):
             go_on()
             begun = self._begin(question, asker, again=look is not None)  # where it may be lost
-            if isinstance(begun, Release):
+            if isinstance(begun, ReleaseText):
                 return self._already(question, begun)
             if begun is None:
                 raise AnswerFailed(NO_ANSWER)
@@ -215,7 +241,7 @@ class Asking:
 
     def _begin(
         self, question: Question, asker: Asker, *, again: bool
-    ) -> PendingAnswer | Release[Any] | None:
+    ) -> PendingAnswer | ReleaseText | None:
         """Charge a question in one transaction, or go on with one that was left.
 
         Or the release that somebody else paid for meanwhile; None if this request has failed. What
@@ -224,7 +250,7 @@ class Asking:
         of = question.dataset.name
         with self._database.writing() as connection:
             self._erase_failed(connection)
-            stored = store.find_release(connection, question.key, question.query)
+            stored = store.find_release(connection, question.key)
             if stored is not None:
                 return stored
             begun = work.begin_again(connection, question.key)
@@ -277,10 +303,10 @@ class Asking:
         try:
             self.erase_failed()
             with self._database.lookup() as connection:
-                stored = store.find_release(connection, question.key, question.query)
+                stored = store.has_release(connection, question.key)
         except PrivodError as problem:
             raise Interrupted(NOT_STORED) from problem
-        if stored is not None:
+        if stored:
             raise Interrupted(NOT_STORED)
 
     def erase_failed(self) -> None:
@@ -296,13 +322,15 @@ class Asking:
             work.erase(connection, question, key)
         return failed
 
-    def _already(self, question: Question, release: Release[Any]) -> Answer:
+    def _already(self, question: Question, release: ReleaseText) -> Published:
         """An answer that is stored."""
         head = self._witnessed.ensure_durable(question.key)
-        return Answer(release, (), stored=True, head=str(head))
+        return Published(question.query, release, (), True, str(head))
 
-    def _look(self, query: Query[Any], rows: KeptRows, key: bytes | None) -> Release[Any]:
-        return query.answer(self._tables.of(rows), rows.noise(key, query))
+    def _look(self, question: Question, rows: KeptRows, key: bytes | None) -> ReleaseText:
+        query = question.query
+        release = query.answer(self._tables.of(rows), rows.noise(key, query))
+        return written(query, question.guarantee.rows_per_person, release)
 
 
 def _check_open(connection: Connection, of: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +16,6 @@ from privod.curator.protection import (
     try_report,
     who_is_protected,
 )
-from privod.curator.publication import Look
 from privod.curator.registration import check_registration
 from privod.curator.results import Answer, Registered, StoredRelease
 from privod.curator.rows import KeptRows, RowStore
@@ -477,9 +475,6 @@ class Curator:
         request_id: str | None = None,
         asked_by: str = "owner",
         token: str | None = None,
-        wait_for_release_time: Callable[[], None] | None = None,
-        look: Look | None = None,
-        go_on: Callable[[], None] | None = None,
     ) -> Answer:
         """Answer a question, at the price that `price` says.
 
@@ -498,19 +493,9 @@ class Curator:
             Who asks, as the ledger shall say.
         token : str, optional
             The id of the token that asks; its limit within a budget counts.
-        wait_for_release_time : callable, optional
-            Called when the rows were looked at, before anything of it is stored or shown. A server
-            waits here, so that no moment in the ledger tells exactly how long that took.
-        look : callable, optional
-            Looks at the rows and answers, once the charge is on disk; by default in this process.
-            It gets a key for its noise, from which a later one can answer alike.
-        go_on : callable, optional
-            Called when nobody else answers the same question any more, before it is charged or
-            begun again: what it raises ends the asking, and nothing was charged or begun by it.
         """
         asker = Asker(asked_by, request_id, token)
-        wait = wait_for_release_time or _at_once
-        return self.asking.ask(query, self.dataset(of), asker, wait, look, go_on or _at_once)
+        return self.asking.ask(query, self.dataset(of), asker).read()
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
@@ -544,7 +529,7 @@ class Curator:
         if release is None:
             raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
         self.witnessed.ensure_durable(key)
-        return release
+        return release.read()
 
     def stored_release(self, of: str, query: Query[Any]) -> StoredRelease:
         """Where the stored answer to a question is, once its entry is durable; it is not read."""
@@ -586,7 +571,3 @@ class Curator:
             good as new.
         """
         return verify(self.database, self._rows, expected_head, self.witnesses)
-
-
-def _at_once() -> None:
-    """Wait for nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from privod.curator.questions import Question
@@ -12,16 +12,18 @@ from privod.curator.results import NO_ANSWER, Answer
 from privod.curator.rows import KeptRows
 from privod.curator.witnessed_ledger import WitnessedLedger
 from privod.curator.work import PendingAnswer, erase, is_charged
-from privod.errors import AnswerFailed, LedgerDamaged, Unavailable
+from privod.errors import AnswerFailed, LedgerDamaged, SeededRelease, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.store import refuse_seeded
+from privod.ledger.chain import Charge
+from privod.ledger.store import ReleaseText, refuse_seeded
 from privod.ledger.witness import Head
+from privod.privacy import Guarantee
 from privod.query.catalog import release_from_json
 from privod.query.query import Query, Release, canonical_json
 
-Look = Callable[[Query[Any], KeptRows, bytes | None], Release[Any]]
-"""Looks at rows and answers, from a key where there is one; a server does it in a worker."""
+Look = Callable[[Question, KeptRows, bytes | None], ReleaseText]
+"""Looks at rows and answers by `written`, from a key if there is one; in a server, by a worker."""
 
 
 NOT_STORED = (
@@ -44,27 +46,56 @@ class GivenUp(AnswerFailed):
     """
 
 
-def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> Release[Any]:
+@dataclass(frozen=True)
+class Published:
+    """A stored answer to a question and what it cost; its release is not read yet."""
+
+    query: Query[Any]
+    release: ReleaseText
+    charges: tuple[Charge, ...]
+    stored: bool
+    head: str
+
+    def read(self) -> Answer:
+        """The same with its release."""
+        return Answer(self.release.read(self.query), self.charges, self.stored, self.head)
+
+
+def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> ReleaseText:
     """Look at the rows; whatever goes wrong there is told in one and the same sentence."""
-    found: Release[Any] | None = None
+    found: ReleaseText | None = None
     try:
-        found = look(question.query, rows, key)
-    except (Interrupted, GivenUp):
+        found = look(question, rows, key)
+    except (Interrupted, GivenUp, SeededRelease):
         raise
     except Exception:  # noqa: S110 - what failed may quote a row, so nothing of it is kept
         pass
-    if not isinstance(found, Release):
+    if not isinstance(found, ReleaseText) or f'"query":{question.text}' not in found.text:
         raise AnswerFailed(NO_ANSWER)
     return found
+
+
+def written(query: Query[Any], rows_per_person: int, found: Release[Any]) -> ReleaseText:
+    """A release as it is stored, if it is one to this question and can be read back."""
+    refuse_seeded(found)
+    release = found.of_persons(rows_per_person)
+    guarantee = query.guarantee()
+    if not isinstance(guarantee, Guarantee) or release.query != query:
+        raise AnswerFailed(NO_ANSWER)
+    if release.guarantee != guarantee.of_persons(rows_per_person):
+        raise AnswerFailed(NO_ANSWER)
+    text = canonical_json(release.to_json())
+    release_from_json(json.loads(text))  # what cannot be read back is not entered
+    return ReleaseText(text, release)
 
 
 def publish(
     witnessed: WitnessedLedger,
     question: Question,
-    found: Release[Any],
+    found: ReleaseText,
     begun: PendingAnswer,
     asked_by: str,
-) -> Answer:
+) -> Published:
     """Store the release and erase its key; only what is stored is ever shown.
 
     What was given up while this run went on, as where a lock was lost, is not stored any more.
@@ -72,14 +103,12 @@ def publish(
     of, ask = question.dataset.name, begun.charges[0].entry
     try:
         with witnessed.database.writing() as connection:
-            release = store.find_release(connection, question.key, question.query)
+            stored = store.find_release(connection, question.key)
             # Two were charged after a lock was lost: the first release counts.
-            if release is None:
+            if stored is None:
                 if begun.key is not None and not is_charged(connection, question.key, begun.key):
                     raise AnswerFailed(NO_ANSWER)
-                release = found.of_persons(question.guarantee.rows_per_person)
-                text = _text_of(question, release)
-                store.enter_release(connection, of, question.text, text, ask, asked_by)
+                store.enter_release(connection, of, question.text, found.text, ask, asked_by)
             erase(connection, question.key)
             head = Head(*ledger.read_head(connection))
         witnessed.witnesses.note(head)
@@ -87,19 +116,4 @@ def publish(
         if begun.key is not None and isinstance(problem, Unavailable):
             raise Interrupted(NOT_STORED) from problem
         raise AnswerFailed(NO_ANSWER) from problem
-    return Answer(release, begun.charges, stored=False, head=str(head))
-
-
-def _text_of(question: Question, release: Release[Any]) -> str:
-    """The release as it is stored, if it is one to this question."""
-    refuse_seeded(release)
-    if release.query != question.query or release.guarantee != question.guarantee:
-        raise AnswerFailed(NO_ANSWER)
-    text = None
-    with suppress(Exception):
-        written = canonical_json(release.to_json())
-        release_from_json(json.loads(written))  # what cannot be read back is not entered
-        text = written
-    if text is None:
-        raise AnswerFailed(NO_ANSWER)
-    return text
+    return Published(question.query, stored or found, begun.charges, False, str(head))

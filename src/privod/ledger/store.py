@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -174,15 +174,28 @@ def enter_release(
     )
 
 
-def find_release(
-    connection: Connection, question: str, asked: Query[Any] | None = None
-) -> Release[Any] | None:
-    """The stored answer to a question, as the ledger says it was; whoever `asked` knows it."""
-    rows = connection.execute(
-        f"{RELEASES} WHERE r.question = ?",
-        question,
-    )
-    return _release(asked, *rows[0]) if rows else None
+@dataclass(frozen=True)
+class ReleaseText:
+    """A release as it is stored; it is read only where its value is wanted."""
+
+    text: str
+    release: Release[Any] | None = field(default=None, repr=False)
+    """The same, where this process made it."""
+
+    def read(self, asked: Query[Any] | None = None) -> Release[Any]:
+        """The release; whoever `asked` for it knows the question that it answers."""
+        if self.release is not None:
+            return self.release
+        data = json.loads(self.text)
+        if asked is not None and data["query"] != asked.to_json():
+            raise LedgerDamaged("A stored release answers another question than it was found by.")
+        return release_from_json(data, asked)
+
+
+def find_release(connection: Connection, question: str) -> ReleaseText | None:
+    """The stored answer to a question, as the ledger says it was."""
+    rows = connection.execute(f"{RELEASES} WHERE r.question = ?", question)
+    return _entered(*rows[0]) if rows else None
 
 
 def has_release(connection: Connection, question: str) -> bool:
@@ -204,13 +217,10 @@ def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
         f"{RELEASES} WHERE r.dataset = ? ORDER BY r.entry",
         dataset,
     )
-    return [_release(None, *row) for row in rows]
+    return [_entered(*row).read() for row in rows]
 
 
-def _release(asked: Query[Any] | None, entry: int, text: str, entered: str | None) -> Release[Any]:
+def _entered(entry: int, text: str, entered: str | None) -> ReleaseText:
     if digest(text) != entered:
         raise LedgerDamaged(f"The stored release of entry {entry} is not the one that was entered.")
-    data = json.loads(text)
-    if asked is not None and data["query"] != asked.to_json():
-        raise LedgerDamaged(f"The stored release of entry {entry} answers another question.")
-    return release_from_json(data, asked)
+    return ReleaseText(text)

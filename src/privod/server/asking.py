@@ -17,6 +17,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from privod.curator.asking import Asker
 from privod.curator.results import NO_ANSWER
 from privod.curator.tokens import token_id
 from privod.curator.work import JobRecord, Room
@@ -110,12 +111,10 @@ def _start(
     def ask(turn: Turn) -> Paid:
         turn.prepare()
         most = allowed(site.curator, query, record.dataset, site.limits)
-        answer = site.curator.ask(
+        answer = site.curator.asking.ask(
             query,
-            record.dataset,
-            request_id=record.request,
-            asked_by=record.asked_by,
-            token=token_id(record.asker) or None,
+            site.curator.dataset(record.dataset),
+            Asker(record.asked_by, record.request, token_id(record.asker) or None),
             wait_for_release_time=turn.wait_for_release_time,
             look=partial(turn.look, allowed=most),
             go_on=turn.go_on,

@@ -75,6 +75,8 @@ class Limits:
         For each address that shows no token.
     failures : Rate
         Unknown tokens, for each address.
+    sent_bytes : int
+        Bytes a second of large answers, for each token; what is more waits.
     at_once, at_once_each : int
         Requests served at once to those who show a token, in all and for each token.
     arriving, arriving_each : int
@@ -120,6 +122,7 @@ class Limits:
     requests: Rate = Rate(100, 300)
     strangers: Rate = Rate(20, 100)
     failures: Rate = Rate(1 / 6, 20)
+    sent_bytes: int = 16 * 1024 * 1024
     at_once: int = 200
     at_once_each: int = 60
     arriving: int = 200
@@ -169,6 +172,32 @@ class Slots:
             self._taken[who] -= 1
             if not self._taken[who]:
                 del self._taken[who]
+
+
+class Pace:
+    """So many bytes a second for everyone who asks, however many answers they take at a time.
+
+    Parameters
+    ----------
+    bytes_per_second : int
+        How many.
+    clock : callable
+        Seconds; tests bring their own.
+    """
+
+    def __init__(self, bytes_per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = bytes_per_second
+        self._clock = clock
+        self._free: dict[str, float] = {}
+
+    def delay(self, who: str, size: int) -> float:
+        """How many seconds to wait before so many bytes are sent to somebody."""
+        now = self._clock()
+        if len(self._free) > MOST_BUCKETS:
+            self._free = {name: at for name, at in self._free.items() if at > now}
+        begin = max(now, self._free.get(who, now))
+        self._free[who] = begin + size / self._rate
+        return begin - now
 
 
 class RateLimiter:

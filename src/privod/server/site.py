@@ -20,7 +20,7 @@ from privod.server.jobs.answers import Answers
 from privod.server.jobs.jobs import Job, Jobs
 from privod.server.jobs.reports import Reports
 from privod.server.kept import Kept
-from privod.server.limits import Limits, RateLimiter
+from privod.server.limits import Limits, Pace, RateLimiter
 from privod.server.metrics import Metrics
 from privod.wire import problem_of
 
@@ -90,6 +90,7 @@ class Site:
             self.limits, self._token_is_valid, self._note_end, self._was_stopped
         )
         self.answers = Answers(self.curator, self.limits)
+        self.sent = Pace(self.limits.sent_bytes)
         self.requests = RateLimiter(self.limits.requests)
         self.strangers = RateLimiter(self.limits.strangers)
         self.failures = RateLimiter(self.limits.failures)

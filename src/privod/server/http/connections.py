@@ -1,8 +1,8 @@
-"""What comes before a request is known: few connections each, a head that is soon there and small.
+"""Few connections each, a head that is soon there and small, and an answer that is soon taken.
 
 The parser waits for a head as long as it takes and keeps as much of it as comes, so that strangers
 could hold connections by sending nothing, and memory by sending on. Whoever sends heads in time
-could still hold all connections that there are.
+could still hold all connections that there are, and whoever never reads an answer its slot.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from privod.server.limits import network_of
 
 HEAD_SECONDS = 10.0
 HEAD_BYTES = 32 * 1024
+READ_SECONDS = 30.0  # in which a piece of an answer must be read
 
 
 class Connections:
@@ -53,7 +54,7 @@ class Connections:
 
 
 class PromptProtocol(HttpToolsProtocol):
-    """A connection that is closed if it is one too many, or its head takes too long or is too long.
+    """A connection that is closed if it is one too many, or too slow to send a head or to read.
 
     Parameters
     ----------
@@ -63,6 +64,7 @@ class PromptProtocol(HttpToolsProtocol):
 
     _admitted: str | None = None  # the address it is counted under
     _patience: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
     _in_head = False
     _head_bytes = 0
 
@@ -83,7 +85,24 @@ class PromptProtocol(HttpToolsProtocol):
         if self._admitted is not None:
             self._counted.dismiss(self._admitted)
         self._hurry_no_more()
+        self._was_read()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """What was sent is not read as fast as it comes."""
+        super().pause_writing()
+        if self._reading is None:
+            self._reading = self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Nearly all that was sent was read."""
+        self._was_read()
+        super().resume_writing()
+
+    def _was_read(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

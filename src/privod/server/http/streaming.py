@@ -1,12 +1,15 @@
 """Send something encoded, small from memory or large from a file, in pieces, whole or in part.
 
 A tag made of content and form lets a browser ask whether it changed; a range lets it go on with a
-download that broke off. The event loop never holds more than a piece.
+download that broke off. The event loop never holds more than a piece. A token has so many bytes a
+second, and nothing more once it is revoked.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Mapping
 
 from starlette.concurrency import run_in_threadpool
@@ -14,9 +17,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from privod.errors import NotFound
+from privod.server.authentication import find_visitor
+from privod.server.failures import UnknownToken
 from privod.server.jobs.answers import Encoded
+from privod.server.site import site_of, visitor_of
 
-PIECE_BYTES = 64 * 1024
+PIECE_BYTES = 256 * 1024
+VALID_SECONDS = 1.0  # between two looks whether the token is valid
 RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 CACHING = {"cache-control": "private, no-cache", "accept-ranges": "bytes"}
 
@@ -64,8 +71,20 @@ def send(
     if found.content is not None:
         whole = before + found.content + after
         return Response(whole[first:end], status, told, media_type)
-    pieces = _pieces(found, before, after, first, end)
+    pieces = _paced(request, _pieces(found, before, after, first, end))
     return StreamingResponse(pieces, status, told, media_type)
+
+
+async def _paced(request: Request, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Each piece when the token's share of bytes allows it, while the token is valid."""
+    site, visitor, looked = site_of(request), visitor_of(request), time.monotonic()
+    async for piece in pieces:
+        await asyncio.sleep(site.sent.delay(visitor.id, len(piece)))
+        if time.monotonic() - looked > VALID_SECONDS:
+            looked = time.monotonic()
+            if await run_in_threadpool(find_visitor, site.curator, visitor.id) is None:
+                raise UnknownToken("The token was revoked.")  # and the connection is closed
+        yield piece
 
 
 def _tags(request: Request, header: str) -> list[str]:

@@ -37,7 +37,7 @@ def read_stored(task: dict[str, Any]) -> Release[Any]:
         release = store.find_release(connection, task["question"])
     if release is None:
         raise NotFound("There is no such answer.")
-    return release
+    return release.read()
 
 
 def encode(task: dict[str, Any]) -> bytes:

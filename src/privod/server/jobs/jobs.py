@@ -14,7 +14,6 @@ server ends is begun again by the next one (`privod.curator.work`), so no end is
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
 import secrets
@@ -27,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from privod.curator.publication import GivenUp, Interrupted
+from privod.curator.questions import Question
 from privod.curator.rows import KeptRows
 from privod.errors import (
     AnswerFailed,
@@ -36,8 +36,7 @@ from privod.errors import (
     PrivodError,
     Unavailable,
 )
-from privod.query.catalog import release_from_json
-from privod.query.query import Query, Release
+from privod.ledger.store import ReleaseText
 from privod.server.jobs.estimates import Allowed
 from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.jobs.worker import where
@@ -280,14 +279,18 @@ class Turn:
             raise Interrupted(self._work.left_words())
 
     def look(
-        self, query: Query[Any], rows: KeptRows, key: bytes | None, allowed: Allowed
-    ) -> Release[Any]:
-        """Look at the rows in the worker process, within what public sizes allow."""
+        self, question: Question, rows: KeptRows, key: bytes | None, allowed: Allowed
+    ) -> ReleaseText:
+        """Look at the rows in the worker process, within what public sizes allow.
+
+        It writes the release as it is stored: nothing of it is read in this process.
+        """
         assert key is not None  # noqa: S101 - who looks elsewhere gets one
         task = {
             "kind": "answer",
             "bytes": allowed.bytes,
-            "query": query.to_json(),
+            "query": question.query.to_json(),
+            "rows_per_person": question.guarantee.rows_per_person,
             "key": key.hex(),
             **where(rows),
         }
@@ -302,7 +305,7 @@ class Turn:
             if self._work.fate == "left":
                 raise Interrupted(LEFT_ANSWERING) from None
             raise GivenUp(STOPPED) from None
-        return release_from_json(json.loads(written))
+        return ReleaseText(written.decode())
 
     def wait_for_release_time(self) -> None:
         """Wait, when the answer is there and before anybody can see it.

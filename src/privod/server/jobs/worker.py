@@ -25,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from privod.curator.protection import who_is_protected
+from privod.curator.publication import written
 from privod.curator.rows import KeptRows
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvBytes, CsvDialect
@@ -33,7 +34,6 @@ from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
 from privod.query import scoring
 from privod.query.catalog import query_from_json
-from privod.query.query import canonical_json
 from privod.query.scorer import Scorable
 from privod.server.jobs.comparing import differences
 from privod.server.jobs.encoding import encode, read_stored
@@ -150,7 +150,7 @@ def _answer(task: dict[str, Any], tables: dict[str, Table], channel: Connection)
         rows = _rows(task)
         noise = rows.noise(bytes.fromhex(task["key"]), query)
         found = query.answer(_table(rows, tables), noise)
-    return canonical_json(found.to_json()).encode()
+    return written(query, task["rows_per_person"], found).text.encode()
 
 
 def _protected(task: dict[str, Any], tables: dict[str, Table]) -> bytes:
