@@ -18,7 +18,15 @@ from privod.curator.rows import RowStore
 from privod.data import Domain, Table
 from privod.engines import InPlace, SizeClass, in_place, open_rows
 from privod.engines import size as sizes
-from privod.errors import AlreadyExists, InvalidData, InvalidParameter, LedgerDamaged, Unavailable
+from privod.engines.duckdb_table import DuckdbTable
+from privod.errors import (
+    AlreadyExists,
+    AnswerFailed,
+    InvalidData,
+    InvalidParameter,
+    LedgerDamaged,
+    Unavailable,
+)
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
@@ -347,3 +355,73 @@ def test_renamed_columns_and_delete_files_of_iceberg_are_refused(
         update.rename_column("height", "size")
     with pytest.raises(InvalidData, match="renamed or added again"):
         InPlace(metadata_of(table)).look_up(PLAIN)
+
+
+# ---- DuckDB -------------------------------------------------------------------------------------
+
+
+def duckdb_of(path: Path, rows: dict[str, Any]) -> str:
+    import duckdb
+
+    with duckdb.connect(str(path)) as connection:
+        connection.register("given", arrow_of(rows))
+        connection.execute("CREATE TABLE stays AS SELECT * FROM given")
+        connection.execute("INSERT INTO stays SELECT * FROM given LIMIT 5")
+        connection.execute("DELETE FROM stays WHERE rowid >= 400")  # leaves no gap
+    return f"duckdb:{path}#stays"
+
+
+@pytest.mark.parametrize("domain", [PLAIN, PERSONS], ids=["no persons", "persons"])
+def test_every_question_releases_the_same_from_memory_and_from_duckdb(
+    tmp_path: Path, domain: Domain
+) -> None:
+    rows = rows_of(400)
+    table = referred(tmp_path / "rows", duckdb_of(tmp_path / "stays.duckdb", rows), domain)
+    memory = Table(domain, rows)
+    assert table.numbers().tolist() == memory.numbers().tolist()
+    same_releases([memory, table])
+
+
+CHANGES = {
+    "a value": "UPDATE stays SET height = 3.25 WHERE rowid = 7",
+    "two values exchanged": "UPDATE stays SET height = CASE rowid WHEN 2 THEN"
+    " (SELECT height FROM stays WHERE rowid = 3) ELSE (SELECT height FROM stays WHERE rowid = 2)"
+    " END WHERE rowid IN (2, 3)",
+    "a row": "DELETE FROM stays WHERE rowid = 7",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_changed_duckdb_table_is_refused_before_the_charge_and_found_on_reading(
+    tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import duckdb
+
+    rows = rows_of(400)
+    rows["height"][2:4] = [1.0, 2.0]
+    where = duckdb_of(tmp_path / "stays.duckdb", rows)
+    with opened(tmp_path, where) as curator:
+        assert curator.ask(ASK, of="stays").release is not None
+        with duckdb.connect(str(tmp_path / "stays.duckdb")) as connection:
+            connection.execute(change)
+        before = spent(curator)
+        later = Histogram(columns=("height",), bins=4, epsilon="0.1")
+        with pytest.raises(Unavailable, match="Nothing was charged"):
+            curator.ask(later, of="stays")
+        assert spent(curator) == before
+        monkeypatch.setattr(DuckdbTable, "identity", lambda _: None)  # the pass finds it, too
+        with pytest.raises(AnswerFailed):
+            curator.ask(later, of="stays")
+        with pytest.raises(LedgerDamaged):
+            curator.verify()
+
+
+def test_a_duckdb_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    where = duckdb_of(tmp_path / "stays.duckdb", rows_of(60))
+    for wrong, why in (
+        (f"{where}s", "Check its name"),
+        (where.replace("stays.", "others."), "There is no file"),
+        (where.partition("#")[0], "must name a file and a table"),
+    ):
+        with pytest.raises((InvalidData, InvalidParameter), match=why):
+            InPlace(wrong).look_up(PLAIN)

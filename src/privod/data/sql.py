@@ -70,7 +70,7 @@ class SqlQuery:
 
     def ties_sql(self) -> str:
         """A query for one set of rows that the order does not tell apart."""
-        keys = ", ".join(map(_quoted, self.order_by))
+        keys = ", ".join(map(quoted, self.order_by))
         return (
             f"SELECT 1 FROM ({self.select}\n) AS privod_rows GROUP BY {keys}"  # noqa: S608
             " HAVING COUNT(*) > 1 LIMIT 1"
@@ -78,11 +78,12 @@ class SqlQuery:
 
     def rows_sql(self, columns: Sequence[str]) -> str:
         """A query for some columns of all rows, in order."""
-        wanted, keys = (", ".join(map(_quoted, some)) for some in (columns, self.order_by))
+        wanted, keys = (", ".join(map(quoted, some)) for some in (columns, self.order_by))
         return f"SELECT {wanted} FROM ({self.select}\n) AS privod_rows ORDER BY {keys}"  # noqa: S608
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -112,13 +112,22 @@ class SourceInPlace(ABC):
 
     def read(self, piece: int, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
         """The stored rows of a piece, marked and coded."""
+        wanted = [name for name in dict.fromkeys((*numbers, *codes)) if name != COMPLETE]
+        for _, coded in self.kept(piece, wanted):
+            n = len(coded[COMPLETE])
+            yield Block(
+                side_by_side([coded[name] for name in numbers], n, np.float64),
+                side_by_side([coded[name] for name in codes], n, np.int64),
+            )
+
+    def kept(self, piece: int, names: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Columns of the stored rows of a piece, each time with their places in it."""
         rows = self.rows_of(piece)
         if not rows:
             return
         stored, complete = self._bits(rows)
-        wanted = [name for name in dict.fromkeys((*numbers, *codes)) if name != COMPLETE]
-        found: Iterator[tuple[Any, Cells]] = self.raw(piece, wanted)
-        if not wanted:
+        found: Iterator[tuple[Any, Cells]] = self.raw(piece, names)
+        if not names:
             found = ((slice(at, at + AT_ONCE), {}) for at in range(0, len(rows), AT_ONCE))
         for at, cells in found:
             keep = stored[at]
@@ -126,11 +135,7 @@ class SourceInPlace(ABC):
             coded[COMPLETE] = complete[at]
             if not keep.all():
                 coded = {name: values[keep] for name, values in coded.items()}
-            n = len(coded[COMPLETE])
-            yield Block(
-                side_by_side([coded[name] for name in numbers], n, np.float64),
-                side_by_side([coded[name] for name in codes], n, np.int64),
-            )
+            yield (at, keep), coded
 
     def _coded(self, name: str, cells: pa.Array) -> NDArray[Any]:
         column = self.domain[name]

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from privod.data.domain import Domain
 from privod.data.sources import hive_values, parquet_files, told_of_file
+from privod.engines.duckdb_table import look_up_table
 from privod.engines.in_place import Place, about_file
 from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
 
@@ -191,4 +192,5 @@ _KINDS: dict[str, Callable[[str, Domain], Place]] = {
     "parquet": _parquet,
     "delta": _delta,
     "iceberg": _iceberg,
+    "duckdb": look_up_table,
 }

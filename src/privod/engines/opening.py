@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from privod.engines.duckdb_table import DuckdbTable
 from privod.engines.in_place import FilesInPlace, SourceInPlace
 from privod.engines.manifest import SALT, Manifest
 from privod.engines.source import Engine, RegisteredRows, Source
@@ -13,6 +14,7 @@ SOURCES: dict[str, type[SourceInPlace]] = {
     "parquet": FilesInPlace,
     "delta": FilesInPlace,
     "iceberg": FilesInPlace,
+    "duckdb": DuckdbTable,
 }
 
 

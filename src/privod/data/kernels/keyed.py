@@ -37,6 +37,26 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> tuple[
 
 
 @njit(cache=True, nogil=True)
+def lane_sum(rows: Ints, words: Words, key: Words) -> np.uint64:
+    """The sum of keyed hashes of the number and the word of each row, whatever their order."""
+    total = np.uint64(0)
+    for place in range(rows.size):
+        v0 = np.uint64(key[0] ^ np.uint64(0x736F6D6570736575))
+        v1 = np.uint64(key[1] ^ np.uint64(0x646F72616E646F6D))
+        v2 = np.uint64(key[0] ^ np.uint64(0x6C7967656E657261))
+        v3 = np.uint64(key[1] ^ np.uint64(0x7465646279746573))
+        for word in (np.uint64(rows[place]), words[place]):
+            v3 ^= word
+            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+            v0 ^= word
+        v2 ^= np.uint64(255)
+        for _ in range(3):
+            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+        total += v0 ^ v1 ^ v2 ^ v3
+    return total
+
+
+@njit(cache=True, nogil=True)
 def keyed_hashes(data: Bytes, offsets: Ints, key: Words, hashes: Words) -> None:
     """Write the hash of each name; name i lies from offsets[i] to offsets[i + 1] in `data`."""
     for name in range(offsets.size - 1):
