@@ -30,7 +30,7 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Codes, Equal
 from privod.data.folding import Block, CellCounts
 from privod.data.mock import mock_rows
-from privod.engines import SizeClass, open_rows
+from privod.engines import SizeClass, cluster, open_rows
 from privod.engines import dask_cluster as module
 from privod.engines import size as sizes
 from privod.engines.dask_cluster import DaskCluster
@@ -151,7 +151,7 @@ def only_for_one_thread(work: Any) -> Any:
     """What a worker's task does; whoever else adds up does not say how many threads."""
 
     def worked(*asked: Any) -> Any:
-        assert asked[3:] == (module.ONE_THREAD,)
+        assert asked[3:] == (cluster.ONE_THREAD,)
         return work(*asked)
 
     return worked
@@ -199,10 +199,10 @@ def test_a_task_that_fails_returns_nothing_and_rows_are_added_up_here(
 ) -> None:
     rows = kept(tmp_path, inside)
     broken = BrokenCounts(COUNTS.axes)
-    plan = module._plan(rows, broken)
-    assert module._folded(plan, (0, 1)) is None
-    assert module._swept(plan, (0, 1)) is None
-    assert module._merged(plan, (np.zeros(3),), None) is None
+    plan = cluster.Plan.of(rows, broken)
+    assert cluster.folded(plan, (0, 1)) is None
+    assert cluster.swept(plan, (0, 1)) is None
+    assert cluster.merged(plan, (np.zeros(3),), None) is None
     assert inside.fold(rows, broken) is None
     assert "CANARY" not in caplog.text
     inside.check(rows)
@@ -211,12 +211,12 @@ def test_a_task_that_fails_returns_nothing_and_rows_are_added_up_here(
 def test_workers_are_checked_before_the_charge(tmp_path: Path, inside: DaskCluster) -> None:
     rows = kept(tmp_path, inside)
     inside.check(rows)
-    versions = module._versions()
-    plan = module._plan(rows, None)
+    versions = cluster.versions()
+    plan = cluster.Plan.of(rows, None)
     assert "other versions" in module._fitness(plan, ("0", *versions[1:]))
     with dask.config.set({"distributed.worker.memory.spill": 0.7}):
         assert "spills to disk" in module._fitness(plan, versions)
-    unseen = module._Plan(pickle.dumps((str(tmp_path / "CANARY"), rows.seal, None)))
+    unseen = cluster.Plan(pickle.dumps((str(tmp_path / "CANARY"), rows.seal, None)))
     assert "CANARY" not in repr(unseen)
     assert module._fitness(unseen, versions) == "a worker does not see the files"
 

@@ -43,7 +43,8 @@ def serve(
         str | None,
         typer.Option(
             envvar=ENGINE_VARIABLE,
-            help="A Dask cluster, tls://host:port, that adds up over rows not held in memory.",
+            help="A Dask (tls://host:port) or Spark (sc://host:port) cluster that adds up over"
+            " rows not held in memory.",
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
@@ -122,7 +123,7 @@ def serve(
         secret = "" if oidc_secret_file is None else oidc_secret_file.read_text("utf-8").strip()
         provider = Provider(oidc_issuer, oidc_client, secret, oidc_role_claim)
     if not sample:
-        if engine is not None and engine.startswith("local:"):
+        if engine is not None and engine.startswith(("local:", "spark:")):
             rule = "must be the address of a cluster that runs by itself"
             way_out = "Leave it out: this server counts with all cores of its machine."
             raise InvalidParameter("engine", rule, engine, way_out)

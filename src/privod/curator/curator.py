@@ -27,7 +27,7 @@ from privod.curator.work import JobRecords
 from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
-from privod.engines.dask_cluster import DaskCluster
+from privod.engines.connecting import connected
 from privod.engines.lakes import InPlace
 from privod.engines.size import IN_MEMORY, UNLESS_DECLARED, SizeClass
 from privod.engines.source import Engine
@@ -126,7 +126,8 @@ class Curator:
             charged by its owner and accepted (`accept_restored`); it answers nothing before.
         engine : str, optional
             Who adds up over rows that are not held in memory: "tls://host:port" of a Dask
-            scheduler, or "local:N" for N workers on this machine (`privod[dask]`).
+            scheduler or "local:N" for N workers on this machine (`privod[dask]`); "sc://host:port"
+            of Spark Connect, "spark://host:port" or "spark:local[N]" (`privod[spark]`).
         create : bool
             Whether to start one where there is none; else a directory without a ledger is refused.
         """
@@ -164,7 +165,7 @@ class Curator:
             ) from None
         kept = open_database(directory, database)
         witnesses = witnesses_of(directory, database, kept.where, witness)
-        counting = None if engine is None else DaskCluster.open(engine)
+        counting = None if engine is None else connected(engine)
         return cls(directory, kept, witnesses, restoring=restoring, engine=counting)
 
     def close(self) -> None:
@@ -240,7 +241,7 @@ class Curator:
         with self.database.reading() as connection:
             check_registration(connection, name, domain, continues)
         if isinstance(source, InPlace):
-            source = source.look_up(domain)
+            source = source.look_up(domain, self._rows.engine)
             self._refuse_second_ledger(source.table, continues)
         folder, seal, report = self._rows.keep(
             source, domain, dialect, size, confirmed=confirmed, intake=intake

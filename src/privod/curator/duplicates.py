@@ -17,11 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pa_parquet
-from numpy.typing import NDArray
 
 from privod.data.domain import Domain
 from privod.data.folding import RowSums
-from privod.data.kernels.keyed import keyed_hashes
+from privod.data.persons import hash_sums
 from privod.data.views import COMPLETE
 from privod.engines.manifest import MANIFEST, SALT, manifest_seal
 from privod.engines.opening import open_rows
@@ -50,7 +49,7 @@ def _equally_summed(one: Path, other: Path) -> bool:
         return False
     columns = held[0][1]
     keys = np.frombuffer(secrets.token_bytes(8 * KEYS), np.uint64)
-    summing = RowSums(columns, columns, partial(_hash_sums, keys))
+    summing = RowSums(columns, columns, partial(hash_sums, keys))
     try:
         sums = [_registered(folder).fold(summing) for folder in (one, other)]
     except (OSError, InvalidData):
@@ -75,19 +74,6 @@ def _extent(folder: Path) -> tuple[int, tuple[str, ...]] | None:
 def _registered(folder: Path) -> RegisteredRows:
     text = (folder / MANIFEST).read_text(encoding="utf-8")
     return open_rows(folder, manifest_seal(text, (folder / SALT).read_bytes()))
-
-
-def _hash_sums(keys: NDArray[np.uint64], rows: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The sums of two keyed hashes of each row, which wrap around."""
-    width = 8 * rows.shape[1]
-    data = np.ascontiguousarray(rows + 0.0).view(np.uint8).reshape(-1)
-    offsets = np.arange(len(rows) + 1, dtype=np.int64) * width
-    sums = np.zeros(2, np.uint64)
-    for place in range(2):
-        hashes = np.empty(len(rows), np.uint64)
-        keyed_hashes(data, offsets, keys[2 * place : 2 * place + 2], hashes)
-        sums[place] = hashes.sum(dtype=np.uint64)
-    return sums.view(np.int64)
 
 
 def _parts(folder: Path) -> dict[str, Path]:

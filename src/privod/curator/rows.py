@@ -20,7 +20,7 @@ from privod.data import Domain, Table
 from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.intake import Intake, IntakeReport
 from privod.data.sources import portions_of
-from privod.engines.dask_cluster import DaskCluster
+from privod.engines.connecting import connected
 from privod.engines.in_place import KEPT, Place
 from privod.engines.manifest import MANIFEST, SALT, Manifest
 from privod.engines.opening import open_rows
@@ -113,7 +113,9 @@ class RowStore:
             salt = secrets.token_bytes(SALT_BYTES)
             (folder / SALT).write_bytes(salt)
             if isinstance(source, Place):
-                manifest = refer_to_rows(folder, salt, taken, source, size or SizeClass())
+                manifest = refer_to_rows(
+                    folder, salt, taken, source, size or SizeClass(), self.engine
+                )
             else:
                 columns = portions_of(source, domain, dialect, lines)
                 manifest = write_rows(folder, salt, taken, columns, size or SizeClass())
@@ -214,7 +216,9 @@ class RowStore:
         if manifest is None:
             return None
         if manifest["place"] is not None:
-            return [folder / KEPT]
+            if manifest["seals"]:
+                return [folder / KEPT]
+            return None if self.engine is None else []  # a table without files lies with an engine
         return [partition_path(folder, number) for number in range(len(manifest["seals"]))]
 
     def _manifest(self, folder: Path) -> dict[str, Any] | None:
@@ -251,7 +255,7 @@ class RowStore:
         text = (folder / MANIFEST).read_bytes()
         seal = hashlib.sha256(salt + b"manifest" + text).hexdigest()
         with suppress(ValueError, LookupError, TypeError):  # what we never wrote
-            intact = open_rows(folder, seal).source.sealed_again()
+            intact = open_rows(folder, seal, self.engine).source.sealed_again()
             return seal if intact and self._report_is_sealed(folder, seal) else ""
         return ""
 
@@ -289,7 +293,7 @@ class RowStore:
 @cache
 def _connected(address: str) -> Engine:
     """An engine elsewhere, connected to once and for the life of this process."""
-    return DaskCluster.open(address)
+    return connected(address)
 
 
 def _report_seal(salt: bytes, written: bytes) -> str:

@@ -312,6 +312,23 @@ class Intake:
         )
         return report if lines is None else report.with_lines(lines)
 
+    def tally(self) -> tuple[Any, ...]:
+        """What was counted so far, to be added to another intake of the same domain."""
+        counts = self._quoted_ids, self._read, self._nobody, self._incomplete, self._complete
+        return self._cells, self._ends, np.array(counts)
+
+    def add(self, tally: tuple[Any, ...]) -> None:
+        """Count what another intake took in."""
+        cells, ends, counts = tally
+        self._cells += cells
+        self._ends[:, 0] = np.minimum(self._ends[:, 0], ends[:, 0])
+        self._ends[:, 1] = np.maximum(self._ends[:, 1], ends[:, 1])
+        self._quoted_ids += int(counts[0])
+        self._read += int(counts[1])
+        self._nobody += int(counts[2])
+        self._incomplete += int(counts[3])
+        self._complete += int(counts[4])
+
     def _complete_records(
         self,
         numbers: dict[str, NDArray[np.float64]],

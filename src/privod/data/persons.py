@@ -60,3 +60,16 @@ def first_rows(numbers: Ints, most: int, complete: NDArray[np.bool_]) -> NDArray
     mark_first(numbers[order], kept, np.zeros(len(numbers), np.int64), marked)
     first[order] = marked
     return first
+
+
+def hash_sums(keys: Words, rows: NDArray[np.float64]) -> Ints:
+    """The sums of two keyed hashes of each row, which wrap around."""
+    width = 8 * rows.shape[1]
+    data = np.ascontiguousarray(rows + 0.0).view(np.uint8).reshape(-1)
+    offsets = np.arange(len(rows) + 1, dtype=np.int64) * width
+    sums = np.zeros(2, np.uint64)
+    for place in range(2):
+        hashes = np.empty(len(rows), np.uint64)
+        keyed_hashes(data, offsets, keys[2 * place : 2 * place + 2], hashes)
+        sums[place] = hashes.sum(dtype=np.uint64)
+    return sums.view(np.int64)

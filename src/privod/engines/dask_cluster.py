@@ -12,29 +12,30 @@ added up here instead.
 
 from __future__ import annotations
 
-import pickle
-import platform
 import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from importlib.metadata import version
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 from privod.data.folding import Fold, Sweep
-from privod.engines.opening import open_rows
+from privod.engines.cluster import (
+    SWEEPS_PER_THREAD,
+    TASKS_PER_THREAD,
+    Plan,
+    fitness,
+    folded,
+    merged,
+    swept,
+    versions,
+)
 from privod.engines.source import RegisteredRows
 from privod.errors import InvalidParameter, Unavailable
 
 State = TypeVar("State")
 
-TASKS_PER_THREAD = 2  # few, so that counts are added up there and not sent
-SWEEPS_PER_THREAD = 1  # each reads all rows once
-ONE_THREAD = 1  # a task takes one: the worker's others do other tasks
 PATIENCE = 5.0  # seconds between two looks whether the cluster is still there
 LONGEST_WITHOUT_WORKERS = 60.0  # seconds; a killed worker is started again within a few
 
@@ -112,7 +113,7 @@ class DaskCluster:
         """Raise `Unavailable` unless every worker can add up these rows as we would."""
         found: dict[str, str] = {}
         with suppress(Exception):  # of the network, whose words say nothing to an owner
-            found = self._client.run(_fitness, _plan(rows, None), _versions())
+            found = self._client.run(_fitness, Plan.of(rows, None), versions())
         wrong = sorted(set(found.values()) - {""})
         if not found or wrong:
             why = wrong[0] if wrong else "no worker answers"
@@ -125,19 +126,19 @@ class DaskCluster:
         """Add up on the workers; None if that did not come about, whatever the reason."""
         with suppress(Exception):  # then the rows are added up where we are
             n_tasks = TASKS_PER_THREAD * self._n_threads()
-            plan = _plan(rows, fold)
-            return cast("State | None", self._added_up(_folded, plan, rows.source.pieces, n_tasks))
+            plan = Plan.of(rows, fold)
+            return cast("State | None", self._added_up(folded, plan, rows.source.pieces, n_tasks))
         return None
 
     def sweep(self, rows: RegisteredRows, sweep: Sweep[State]) -> State | None:
         """Add up parts that look at others too, on the workers; None if it did not come off."""
         with suppress(Exception):
             n_tasks = SWEEPS_PER_THREAD * self._n_threads()
-            plan = _plan(rows, sweep)
-            return cast("State | None", self._added_up(_swept, plan, sweep.n_parts, n_tasks))
+            plan = Plan.of(rows, sweep)
+            return cast("State | None", self._added_up(swept, plan, sweep.n_parts, n_tasks))
         return None
 
-    def _added_up(self, work: Any, plan: _Plan, n_pieces: int, n_tasks: int) -> Any:
+    def _added_up(self, work: Any, plan: Plan, n_pieces: int, n_tasks: int) -> Any:
         """Add up partitions, or parts, in a few tasks each of which has many of them."""
         n_tasks = max(1, min(n_pieces, n_tasks))
         parts = [
@@ -146,7 +147,7 @@ class DaskCluster:
         ]
         while len(parts) > 1:  # by twos, so that no machine holds all parts
             pairs = [parts[place : place + 2] for place in range(0, len(parts), 2)]
-            parts = [self._submit(_merged, plan, *pair) for pair in pairs]
+            parts = [self._submit(merged, plan, *pair) for pair in pairs]
         found = self._result(parts[0])
         return None if found is None else found[0]
 
@@ -192,83 +193,10 @@ def _is_allowed(address: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, repr=False)
-class _Plan:
-    """What a task is to do: it may hold places where rows lie, and shows nothing of them."""
-
-    content: bytes
-
-    def __repr__(self) -> str:
-        return "Plan(private)"
-
-    def read(self) -> tuple[Path, str, Any]:
-        """The folder, the seal, and what to add up."""
-        folder, seal, what = pickle.loads(self.content)  # noqa: S301 - from the curator, by TLS
-        return Path(folder), seal, what
-
-
-def _plan(rows: RegisteredRows, what: Any) -> _Plan:
-    return _Plan(pickle.dumps((str(rows.folder.resolve()), rows.seal, what)))
-
-
-def _versions() -> tuple[str, ...]:
-    """What must be the same for counts to be."""
-    packages = [version(name) for name in ("privod", "numpy", "pyarrow", "numba")]
-    return (*platform.python_version_tuple()[:2], *packages)
-
-
-# ---- on a worker: a value or nothing, never an exception -----------------------------------------
-
-
-def _fitness(plan: _Plan, versions: tuple[str, ...]) -> str:
+def _fitness(plan: Plan, needed: tuple[str, ...]) -> str:
     """Why this worker cannot count; "" if it can."""
     import dask
 
-    try:
-        if _versions() != versions:
-            return "a worker has other versions of Python, privod or its packages"
-        if any(dask.config.get(setting, default=None) for setting in _NO_SPILLING):
-            return "a worker spills to disk (set distributed.worker.memory.target and .spill false)"
-        _rows(plan)[0].source.identity()
-    except Exception:
-        return "a worker does not see the files"
-    return ""
-
-
-def _rows(plan: _Plan) -> tuple[RegisteredRows, Any]:
-    folder, seal, what = plan.read()
-    return open_rows(folder, seal), what
-
-
-def _folded(plan: _Plan, partitions: tuple[int, ...]) -> tuple[Any] | None:
-    try:
-        rows, fold = _rows(plan)
-        return (rows.fold_here(fold, partitions, ONE_THREAD),)
-    except Exception:
-        return None
-
-
-def _swept(plan: _Plan, parts: tuple[int, ...]) -> tuple[Any] | None:
-    try:
-        rows, sweep = _rows(plan)
-        return (rows.sweep_here(sweep, parts, ONE_THREAD),)
-    except Exception:
-        return None
-
-
-def _merged(plan: _Plan, *parts: tuple[Any] | None) -> tuple[Any] | None:
-    try:
-        what = plan.read()[2]
-        total = what.start()
-        for part in parts:
-            if part is None:
-                return None
-            total = what.merge(total, _own(part[0]))
-        return (total,)
-    except Exception:
-        return None
-
-
-def _own(state: Any) -> Any:
-    """A copy that may be changed: what Dask hands out may be another task's, or read-only."""
-    return pickle.loads(pickle.dumps(state))  # noqa: S301 - our own
+    if any(dask.config.get(setting, default=None) for setting in _NO_SPILLING):
+        return "a worker spills to disk (set distributed.worker.memory.target and .spill false)"
+    return fitness(plan, needed)

@@ -18,6 +18,7 @@ from privod.data.domain import Domain
 from privod.data.sources import hive_values, parquet_files, told_of_file
 from privod.engines.duckdb_table import look_up_table
 from privod.engines.in_place import Place, about_file
+from privod.engines.source import Engine
 from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
 
 COPY = "Or register a copy: leave out --in-place."
@@ -52,9 +53,13 @@ class InPlace:
             rule = "must be Parquet, Delta, Iceberg, DuckDB or Spark"
             raise InvalidParameter("in_place", rule, self.where, COPY)
 
-    def look_up(self, domain: Domain) -> Place:
+    def look_up(self, domain: Domain, engine: Engine | None = None) -> Place:
         """Find the table and what reading it takes; no row is read."""
         kind, mark, rest = self.where.partition(":")
+        if kind == "spark" and mark:
+            from privod.engines.spark_cluster import look_up_spark
+
+            return Place("spark", self.where, look_up_spark(rest, domain, engine))
         if not mark or kind not in _KINDS:
             kind, rest = "parquet", self.where
         return _KINDS[kind](rest, domain)

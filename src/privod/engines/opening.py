@@ -35,6 +35,10 @@ def open_rows(folder: Path, seal: str, engine: Engine | None = None) -> Register
     source: Source
     if manifest.place is None:
         source = StoredSource(folder, salt, manifest)
+    elif manifest.place["kind"] == "spark":
+        from privod.engines.spark_cluster import SparkTable
+
+        source = SparkTable(salt, manifest, engine)
     else:
         source = SOURCES[manifest.place["kind"]](folder, salt, manifest)
     return RegisteredRows(source, manifest, folder, seal, engine)

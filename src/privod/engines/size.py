@@ -9,8 +9,9 @@ and every question is held to it before it is charged.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
-from privod.errors import InvalidParameter
+from privod.errors import InvalidData, InvalidParameter
 
 UNLESS_DECLARED = 100_000
 """The most records of a data set whose owner declares nothing else."""
@@ -52,6 +53,14 @@ class SizeClass:
         """Into how many partitions rows of so many columns are cut."""
         rows = min(ROWS_IN_PARTITION, max(1, VALUES_IN_PARTITION // n_columns))
         return min(MOST_PARTITIONS, -(-self.most_records // rows))
+
+    def refuse_more(self) -> NoReturn:
+        """Refuse a source with more records than were declared."""
+        raise InvalidData(
+            f"The source has more than the {self.most_records} records that were declared."
+            " Nothing was registered. Declare as many as there may be, `most_records`."
+            " Answers may then take more time and memory at worst."
+        )
 
     def refuse_larger(self, held_per_record: int) -> None:
         """Raise unless a question that holds so many values of each record can be asked."""

@@ -34,8 +34,8 @@ from privod.engines.manifest import Manifest
 from privod.engines.opening import SOURCES
 from privod.engines.sealed_file import SealedWriter
 from privod.engines.size import ROWS_IN_PARTITION, SizeClass
+from privod.engines.source import Engine
 from privod.engines.stored import partition_path
-from privod.errors import InvalidData
 from privod.progress import report, track
 from privod.threads import ahead, thread_pool
 
@@ -74,11 +74,17 @@ def write_rows(
 
 
 def refer_to_rows(
-    folder: Path, salt: bytes, intake: Intake, place: Place, size: SizeClass
+    folder: Path,
+    salt: bytes,
+    intake: Intake,
+    place: Place,
+    size: SizeClass,
+    engine: Engine | None = None,
 ) -> Manifest:
     """Seal rows where they lie and write which of them are kept; nothing else is copied.
 
-    The parameters are those of `write_rows`; `place` says where the rows are.
+    The parameters are those of `write_rows`; `place` says where the rows are, and `engine` who
+    reads a table without files.
     """
     about = {
         **place.about,
@@ -87,6 +93,10 @@ def refer_to_rows(
         "domain": intake.domain.to_json(),
         "marks": intake.marks,
     }
+    if place.kind == "spark":
+        from privod.engines.spark_cluster import refer_to_table
+
+        return refer_to_table(salt, intake, about, size, engine)
     kind = SOURCES[place.kind]
     found = Manifest(size, (), kind.sealed(folder, salt, about), place=about)
     marker = _Marker(folder, salt, intake, size, about["rows"])
@@ -124,7 +134,7 @@ class _Writer:
         sealed = [self._sealed[number] for number in sorted(self._sealed)]
         rows, complete, seals = zip(*sealed, strict=True)
         if sum(rows) > self._size.most_records:
-            self._refuse()
+            self._size.refuse_more()
         return Manifest(self._size, rows, seals, complete=sum(complete))
 
     def write_stretches(self, batches: Iterator[list[Columns]]) -> None:
@@ -145,7 +155,7 @@ class _Writer:
 
         while rest is not None:
             if number == self._n_partitions:
-                self._refuse()
+                self._size.refuse_more()
             self._write(number, stretch())
             number += 1
 
@@ -274,13 +284,6 @@ class _Writer:
                 n_complete += int(table.column(COMPLETE).to_numpy().sum())
         self._sealed[number] = n_rows, n_complete, sealed.seal
 
-    def _refuse(self) -> None:
-        raise InvalidData(
-            f"The source has more than the {self._size.most_records} records that were declared."
-            " Nothing was registered. Declare as many as there may be, `most_records`."
-            " Answers may then take more time and memory at worst."
-        )
-
 
 def _schema(domain: Domain) -> pa.Schema:
     """Numbers as they are, codes (-1 for none) in as few bytes as their lists need."""
@@ -348,7 +351,7 @@ class _Marker(_Writer):
         """What was found, with the bits of all rows, which are written here."""
         stored, complete = (int(np.bitwise_count(bits).sum()) for bits in self._bits)
         if stored > self._size.most_records:
-            self._refuse()
+            self._size.refuse_more()
         with SealedWriter(self._folder / KEPT, self._salt, 0) as sealed:
             sealed.write(self._bits.reshape(-1))
         return replace(
