@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from _tables import Report, Row
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
@@ -394,10 +395,15 @@ def utilities(report: Report, name: str, table: Table, scale: Scale) -> None:
     people = list(islice(outliers_of(table, LOF, seed=1), scale.people))
     theirs = name == "salary"  # the paper prints the times and utilities of its salary data
 
+    spread: dict[str, dict[str, list[float]]] = {}
+
     def line(
         heading: str, label: str, sampler: Sampler, paper: Sequence[str], **changes: Any
     ) -> Row:
-        found = {heading: label, **measure(table, people, scale.answers, sampler, **changes).row()}
+        measured = measure(table, people, scale.answers, sampler, **changes)
+        of = f"{heading}, overlap" if changes.get("utility") == "overlap" else heading
+        spread.setdefault(of, {})[label] = [share for one in measured.shares for share in one]
+        found = {heading: label, **measured.row()}
         return found | (dict(zip(PAPERS, paper, strict=True)) if theirs and paper else {})
 
     rows = [line("sampler", s, s, paper) for s, paper in PAPER_SAMPLERS.items()]
@@ -412,20 +418,42 @@ def utilities(report: Report, name: str, table: Table, scale: Scale) -> None:
     rows = [line("visits", str(n), "bfs", p, max_visits=n) for n, p in PAPER_VISITS.items()]
     rows += [line("visits", f"{VISITS}, {n} starts", "bfs", (), n_starts=n) for n in STARTS]
     report.table(f"visits_{named(name)}", rows, f"Tables 10 and 11, {name}: visits")
+    report.picture(f"distributions_{named(name)}", distributions(spread))
+
+
+def distributions(spread: Mapping[str, Mapping[str, Sequence[float]]]) -> Figure:
+    """The appendix's Figures 1 to 5: how the utilities of single answers are distributed."""
+    widest = max(map(len, spread.values()))
+    figure = Figure(figsize=(2 * widest, 1.8 * len(spread)), layout="constrained")
+    panels = figure.subplots(len(spread), widest, squeeze=False, sharex=True)
+    for line, (heading, found) in zip(panels, spread.items(), strict=True):
+        line[0].set_ylabel(f"by {heading}", fontsize=8)
+        for panel, (label, shares) in zip(line, found.items(), strict=False):
+            panel.hist(shares, bins=np.linspace(0, 1, 21).tolist())
+            panel.set_title(label, fontsize=8)
+        for panel in line[len(found) :]:
+            panel.set_axis_off()
+        for panel in line:
+            panel.tick_params(labelsize=7)
+    figure.supxlabel("population of the answer over the largest that matches", fontsize=8)
+    return figure
 
 
 def by_detector(report: Report, name: str, table: Table, scale: Scale) -> None:
-    """Tables 6 and 7: the other detectors."""
+    """Tables 6 and 7, which the paper measured on its reduced salaries: the other detectors."""
     rows: list[Row] = []
+    spread: dict[str, list[float]] = {}
     for rule, paper in PAPER_DETECTORS.items():
         people = list(islice(outliers_of(table, rule, seed=2), scale.people))
         for sampler in SAMPLERS_BY_DETECTOR:
-            found = measure(table, people, scale.answers, sampler).row()
-            theirs = (
-                zip(PAPERS, paper, strict=True) if name == "salary" and sampler == "bfs" else ()
-            )
-            rows.append({"detector": rule, "sampler": sampler, **found, **dict(theirs)})
+            measured = measure(table, people, scale.answers, sampler)
+            short = f"{rule.partition('(')[0]}, {sampler}"
+            spread[short] = [share for one in measured.shares for share in one]
+            theirs = name == "salary, reduced" and sampler == "bfs"
+            printed = dict(zip(PAPERS, paper, strict=True)) if theirs else {}
+            rows.append({"detector": rule, "sampler": sampler, **measured.row(), **printed})
     report.table(f"detectors_{named(name)}", rows, f"Tables 6 and 7, {name}: detectors")
+    report.picture(f"detectors_{named(name)}", distributions({"detector": spread}))
 
 
 def matches(report: Report, name: str, table: Table, scale: Scale, rules: Sequence[str]) -> None:
