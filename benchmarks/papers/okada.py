@@ -1,9 +1,9 @@
 """The experiments of Okada, Fukuchi, Kakizaki and Sakuma (2015), and what really comes out.
 
 Run `PRIVOD_DATA=folder python benchmarks/papers/okada.py` (a few minutes), or with `--quick`.
-Writes out/papers/okada/: `regimes.csv` (which radius gives which count), `deviations.csv` (noise of
-every variant against epsilon, the paper's Figures 3 and 4), `errors.csv` (mean absolute error),
-`subspaces.csv` (precision and recall, Figures 5 to 7), and pictures.
+Writes out/papers/okada/: `bounds.csv` (Figure 1), `regimes.csv` (which radius gives which count),
+`deviations.csv` (noise of every variant against epsilon, the paper's Figures 3 and 4), `errors.csv`
+(mean absolute error), `subspaces.csv` (precision and recall, Figures 5 to 7), and pictures.
 
 As in the paper: Replace with N public, delta 0.01, k = 3. Its radii belong to data that it does not
 give, so each set is counted in three regimes: the radius it prints, the one that maximizes its
@@ -33,6 +33,7 @@ from privod.data.examples import data_frame, okada_synthetic_1, okada_synthetic_
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace, SmoothNoise
 from privod.outliers.crowds.distance import CrowdIndex
+from privod.outliers.crowds.packing import packing_number
 from privod.privacy import Replace
 from privod.query.crowd_bounds import (
     GroupedCover,
@@ -300,14 +301,31 @@ def draw_recall(rows: list[Row], names: list[str]) -> Figure:
     return figure
 
 
+def bounds() -> list[Row]:
+    """Figure 1: the paper's lower bound of the global sensitivity, and what is proved above."""
+    return [
+        {
+            "columns": d,
+            "K": packing_number(d),
+            "paper's lower bound": 2 * d * K + 1,
+            "upper bound": packing_number(d) * K + 1,
+        }
+        for d in (1, 2, 3, 4, 6, 8, 12, 16, 24, 34)
+    ]
+
+
 def main() -> None:
     """Count in every regime, then search for subspaces."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="synthetic sets only, few repeats")
     parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
+    parser.add_argument("--bounds", action="store_true", help="the sensitivities alone (Figure 1)")
     given = parser.parse_args()
     quick = given.quick or given.smoke
     report = Report("okada", quick)
+    report.table("bounds", bounds(), "Bounds of the global sensitivity, k = 3 (Figure 1)")
+    if given.bounds:
+        return
     repeats = (5, 10) if given.smoke else (50, 100) if quick else (400, 1000)
     epsilons = ["0.1", "0.5", "0.9"] if quick else [f"0.{tenth}" for tenth in range(1, 10)]
     counted = regimes("Synthetic 1", numbers_raw(okada_synthetic_1()), 5, 1.1)
