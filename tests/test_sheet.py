@@ -9,8 +9,8 @@ import numpy as np
 from typer.testing import CliRunner
 
 from privod.cli import app
-from privod.cli.sheet import written
 from privod.curator import Curator
+from privod.curator.sheet import written
 from privod.data import Domain, Numeric
 from privod.ledger.acts import ChargeElsewhere
 from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace
