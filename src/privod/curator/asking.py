@@ -112,12 +112,11 @@ class Asking:
             }
             try:
                 due = question.charges_due(connection)
+                found = price_of(due, unprotected, ledger.limits_of(connection, due, token))
             except (NoPromise, NotFound, InvalidParameter):
                 if not left:
                     raise
                 found = Price((), True, already_answered=False, not_protected=unprotected)
-                return replace(found, **about, begun=True)
-            found = price_of(due, unprotected, ledger.limits_of(connection, due, token))
         if left and not found.affordable:
             found = replace(found, charges=(), affordable=True)
         return replace(found, **about, begun=left)
@@ -127,7 +126,7 @@ class Asking:
         asked = size_question(dataset.domain)
         if asked is None:
             return None
-        stored = store.find_release(connection, Question.checked(asked, dataset).key)
+        stored = store.find_release(connection, Question(asked, dataset).key)
         return None if stored is None else size_told(stored.read(asked), dataset.domain)
 
     def check_budget(
@@ -177,16 +176,15 @@ class Asking:
             Called when nobody else answers the same question any more, before it is charged or
             begun again: what it raises ends the asking, and nothing was charged or begun by it.
         """
-        question, of = self._checked(query, dataset), dataset.name
+        question, of = Question(self.adapted(query, dataset), dataset), dataset.name
         with self._database.lookup() as connection:
             paid = question.paid_before(connection, asker.request_id)
             stored = store.find_release(connection, question.key)
-        if stored is not None:
-            return self._already(question, stored)
+            if stored is not None:
+                return self._already(connection, question, stored)
+        question.check()
         with self._database.reading() as connection:
             left = work.is_charged(connection, question.key)
-            if not left:
-                question.charges_due(connection)
             folder, seal = store.where_rows_are(connection, of)
             _check_open(connection, of)
         if left or not paid:
@@ -196,7 +194,8 @@ class Asking:
             go_on()
             begun = self._begin(question, asker, again=look is not None)  # where it may be lost
             if isinstance(begun, ReleaseText):
-                return self._already(question, begun)
+                with self._database.lookup() as connection:
+                    return self._already(connection, question, begun)
             if begun is None:
                 raise AnswerFailed(NO_ANSWER)
             # From here on the charge is on disk and stands.
@@ -212,7 +211,9 @@ class Asking:
             return replace(answer, charges=(), stored=True)  # somebody else paid for it
 
     def _checked(self, query: Query[Any], dataset: DataSet) -> Question:
-        return Question.checked(self.adapted(query, dataset), dataset)
+        question = Question(self.adapted(query, dataset), dataset)
+        question.check()
+        return question
 
     def _check_rows(self, question: Question, folder: str, seal: str, *, left: bool) -> None:
         """Refuse, before anything is charged, what could not be answered here."""
@@ -322,9 +323,11 @@ class Asking:
             work.erase(connection, question, key)
         return failed
 
-    def _already(self, question: Question, release: ReleaseText) -> Published:
-        """An answer that is stored."""
-        head = self._witnessed.ensure_durable(question.key)
+    def _already(
+        self, connection: Connection, question: Question, release: ReleaseText
+    ) -> Published:
+        """An answer that is stored, once its entry is durable."""
+        head = self._witnessed.ensure_durable(*store.release_entry(connection, question.key))
         return Published(question.query, release, (), True, str(head))
 
     def _look(self, question: Question, rows: KeptRows, key: bytes | None) -> ReleaseText:

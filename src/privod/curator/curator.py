@@ -44,16 +44,16 @@ from privod.ledger.acts import Act, OpenBudget, Request, read_requests
 from privod.ledger.admissions import admitted
 from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.chain import Entry
-from privod.ledger.database import Database
+from privod.ledger.database import Connection, Database
 from privod.ledger.engines import holds_ledger, open_database, witnesses_of
 from privod.ledger.prices import Price, check_meaning
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.store import DataSet, short_text
 from privod.ledger.verification import Verification, verify
-from privod.ledger.witness import Witnesses
+from privod.ledger.witness import Head, Witnesses
 from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts
-from privod.query.query import Query, Release, canonical_json
+from privod.query.query import Query, Release
 
 Done = TypeVar("Done")
 
@@ -523,33 +523,33 @@ class Curator:
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
-        key = store.question_key(of, canonical_json(self.adapted(query, of).to_json()))
+        key = store.question_key(of, self.adapted(query, of).canonical)
         with self.database.reading() as connection:
-            store.find_dataset(connection, of)
             release = store.find_release(connection, key)
-        if release is None:
-            raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
-        self.witnessed.ensure_durable(key)
+            self._ensure_durable(connection, of, key)
+        assert release is not None  # noqa: S101 - else it was not found
         return release.read()
 
     def stored_release(self, of: str, query: Query[Any]) -> StoredRelease:
         """Where the stored answer to a question is, once its entry is durable; it is not read."""
-        key = store.question_key(of, canonical_json(self.adapted(query, of).to_json()))
-        with self.database.reading() as connection:
-            store.find_dataset(connection, of)
-            if not store.has_release(connection, key):
-                raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
-        return StoredRelease(key, str(self.witnessed.ensure_durable(key)))
+        key = store.question_key(of, self.adapted(query, of).canonical)
+        with self.database.lookup() as connection:
+            return StoredRelease(key, str(self._ensure_durable(connection, of, key)))
 
     def releases(self, of: str) -> tuple[Release[Any], ...]:
         """Every stored answer about a data set."""
+        self.dataset(of)
         with self.database.reading() as connection:
-            store.find_dataset(connection, of)
             found = tuple(store.read_releases(connection, of))
-        if found:  # who has seen the newest has seen all
-            newest = canonical_json(found[-1].query.to_json())
-            self.witnessed.ensure_durable(store.question_key(of, newest))
+            if found:  # who has seen the newest has seen all
+                key = store.question_key(of, found[-1].query.canonical)
+                self._ensure_durable(connection, of, key)
         return found
+
+    def _ensure_durable(self, connection: Connection, of: str, key: str) -> Head:
+        if not store.has_release(connection, key):
+            raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
+        return self.witnessed.ensure_durable(*store.release_entry(connection, key))
 
     def head(self) -> str:
         """How long the ledger is and what it ends in: note it elsewhere, to compare later."""

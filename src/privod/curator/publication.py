@@ -18,7 +18,6 @@ from privod.ledger import store
 from privod.ledger.chain import Charge
 from privod.ledger.store import ReleaseText, refuse_seeded
 from privod.ledger.witness import Head
-from privod.privacy import Guarantee
 from privod.query.catalog import release_from_json
 from privod.query.query import Query, Release, canonical_json
 
@@ -79,10 +78,8 @@ def written(query: Query[Any], rows_per_person: int, found: Release[Any]) -> Rel
     """A release as it is stored, if it is one to this question and can be read back."""
     refuse_seeded(found)
     release = found.of_persons(rows_per_person)
-    guarantee = query.guarantee()
-    if not isinstance(guarantee, Guarantee) or release.query != query:
-        raise AnswerFailed(NO_ANSWER)
-    if release.guarantee != guarantee.of_persons(rows_per_person):
+    promised = query.promised.of_persons(rows_per_person)
+    if release.query != query or release.guarantee != promised:
         raise AnswerFailed(NO_ANSWER)
     text = canonical_json(release.to_json())
     release_from_json(json.loads(text))  # what cannot be read back is not entered

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from privod.curator.work import State, is_charged
-from privod.errors import InvalidParameter, NoPromise
+from privod.errors import InvalidParameter
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.admissions import check_admitted, check_exact_counts
@@ -18,9 +19,9 @@ from privod.ledger.database import Connection
 from privod.ledger.persons import check_unit, is_beyond_add_remove
 from privod.ledger.prices import charges_due, is_paid_for
 from privod.ledger.store import DataSet
-from privod.privacy import Cost, Guarantee, Loss, Secrecy, Zcdp
+from privod.privacy import Cost, Guarantee, Loss, Zcdp
 from privod.query.catalog import QUERIES
-from privod.query.query import Query, canonical_json
+from privod.query.query import Query
 from privod.texts import check_texts, is_plain_json
 
 FREE = Cost(Loss(0), Zcdp(Fraction(0)))  # what was paid for already
@@ -40,47 +41,38 @@ def adapted(query: Query[Any], budgets: Sequence[BudgetState]) -> Query[Any]:
 
 @dataclass(frozen=True)
 class Question:
-    """A query about a data set that passed every public check.
-
-    Parameters
-    ----------
-    query : Query
-        What is asked.
-    dataset : DataSet
-        Of what.
-    guarantee : Guarantee
-        What the answer promises.
-    text : str
-        The query as the ledger writes it.
-    key : str
-        One key for this query about this data set.
-    """
+    """A query about a data set; `check` holds it against the data set's public side."""
 
     query: Query[Any]
     dataset: DataSet
-    guarantee: Guarantee
-    text: str
-    key: str
 
-    @classmethod
-    def checked(cls, query: Query[Any], dataset: DataSet) -> Question:
-        """Check a query against the data set's public side; no row is looked at."""
+    def __post_init__(self) -> None:
+        query = self.query
         if not isinstance(query, Query) or QUERIES.get(query.name) is not type(query):
             way_out = "Build one from the catalog, such as Histogram(columns='age', epsilon=0.1)."
             rule = "must be a question of the catalog"
             raise InvalidParameter("query", rule, type(query).__name__, way_out)
-        query.check(dataset.domain)
-        guarantee: Guarantee | Secrecy = query.guarantee()
-        if not isinstance(guarantee, Guarantee):
-            raise NoPromise(
-                f"{query.name} is asked between parties; no budget counts what it promises."
-            )
-        asked = query.to_json()
-        text = canonical_json(asked)
-        if not is_plain_json(text):
-            check_texts(asked, "query")
-        promised = guarantee.of_persons(dataset.domain.max_rows_per_person)
-        return cls(query, dataset, promised, text, store.question_key(dataset.name, text))
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What the answer promises."""
+        return self.query.promised.of_persons(self.dataset.domain.max_rows_per_person)
+
+    @property
+    def text(self) -> str:
+        """The query as the ledger writes it."""
+        return self.query.canonical
+
+    @cached_property
+    def key(self) -> str:
+        """One key for this query about this data set."""
+        return store.question_key(self.dataset.name, self.text)
+
+    def check(self) -> None:
+        """Refuse what cannot be asked of such data; no row is looked at."""
+        self.query.check(self.dataset.domain)
+        if not is_plain_json(self.text):
+            check_texts(self.query.to_json(), "query")
 
     def charges_due(self, connection: Connection) -> list[Due]:
         """Which budgets pay for it, and how much each."""

@@ -32,7 +32,7 @@ from privod.engines.writing import refer_to_rows, write_rows
 from privod.errors import InvalidData, Unavailable
 from privod.ledger.private_files import close_to_others, private_directory, sync_file
 from privod.mechanisms.randomness import Randomness, keyed, secure, shared
-from privod.query.query import Query, canonical_json
+from privod.query.query import Query
 
 REPORT = "report.json"
 YOUNGEST_LEFT_BEHIND = 3600.0  # seconds; an upload that takes longer renews its folder
@@ -72,7 +72,7 @@ class KeptRows:
         if query.state is not None:
             return shared(salt, query.state)
         assert key is not None  # noqa: S101 - told to the type checker
-        return keyed(key, salt, canonical_json(query.to_json()))
+        return keyed(key, salt, query.canonical)
 
 
 class RowStore:

@@ -11,7 +11,7 @@ from privod.errors import LedgerDamaged, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger.database import Connection, Database
 from privod.ledger.sqlite import SQLite
-from privod.ledger.store import release_entry, short_text
+from privod.ledger.store import short_text
 from privod.ledger.witness import Head, Witnesses
 from privod.query.query import canonical_json
 
@@ -152,19 +152,17 @@ class WitnessedLedger:
         else:
             self._note(head)
 
-    def ensure_durable(self, key: str) -> Head:
-        """Where the ledger ends; if a release was not on disk and witnessed before, it is now.
+    def ensure_durable(self, entry: int, head: Head) -> Head:
+        """Have a release on disk and witnessed before it is shown; returns the head it came with.
 
         A crash may have come before that, or its storing goes on. Who opened the ledger to read
         it only sees what they find there, and one that may lack entries has no witness to tell.
 
         Parameters
         ----------
-        key : str
-            Of the question that the release answers.
+        entry, head : int, Head
+            Under which number the release is entered, and where the ledger ended with it.
         """
-        with self.database.lookup() as connection:
-            entry, head = release_entry(connection, key)
         if self.database.read_only or (not self._unsound and self.witnesses.hold(entry)):
             return head
         self.database.sync()

@@ -187,7 +187,7 @@ class ReleaseText:
         if self.release is not None:
             return self.release
         data = json.loads(self.text)
-        if asked is not None and data["query"] != asked.to_json():
+        if asked is not None and canonical_json(data["query"]) != asked.canonical:
             raise LedgerDamaged("A stored release answers another question than it was found by.")
         return release_from_json(data, asked)
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -127,7 +128,7 @@ class Witness:
                 " ledger lost entries. Compare the ledger with a head noted elsewhere, then accept"
                 " it as restored."
             )
-        return max(found, key=lambda head: head.number)
+        return max(found, key=attrgetter("number"))
 
     @contextmanager
     def _open(self) -> Iterator[int]:

@@ -28,6 +28,7 @@ Value = TypeVar("Value")
 
 NANOSECONDS_A_VALUE = 20  # to read a value once, place it and count it
 HELD_TIMES = 6  # values of records that a question holds: gathered, in order, and worked on
+PLAIN = {str, int, float, bool, type(None)}  # what JSON has as it is
 NANOSECONDS_A_NUMBER = 2000  # to draw its noise, and to write and read it as text
 
 
@@ -179,22 +180,29 @@ class Query(ABC, Generic[Value]):
 
     def release(self, value: Value, randomness: Randomness) -> Release[Value]:
         """Put an answer beside its question and its promise."""
-        return Release(self, value, self._promise, randomness.seeded)
+        return Release(self, value, self.promised, randomness.seeded)
 
     @cached_property
-    def _promise(self) -> Guarantee:
-        """The promise, derived once: a query never changes."""
+    def promised(self) -> Guarantee:
+        """The guarantee, derived once: a query never changes."""
         return self.guarantee()
+
+    @cached_property
+    def canonical(self) -> str:
+        """The question as the ledger writes it, written once."""
+        return canonical_json(self.to_json())
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as plain JSON values."""
         assert is_dataclass(self)  # noqa: S101 - what every subclass is, told to the type checker
-        written = {field.name: plain_value(getattr(self, field.name)) for field in fields(self)}
-        return {
-            name: value
-            for name, value in written.items()
-            if name not in self.later or self.later[name] != value
-        }
+        written = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            written[field.name] = value if type(value) in PLAIN else plain_value(value)
+        for name, default in self.later.items():
+            if written[name] == default:
+                del written[name]
+        return written
 
     def to_json(self) -> dict[str, Any]:
         """Name, version and parameters."""
@@ -232,7 +240,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, Adjacency):
         return value.to_json()
     if isinstance(value, tuple):
-        return [plain_value(item) for item in value]
+        return [item if type(item) in PLAIN else plain_value(item) for item in value]
     return value
 
 

@@ -9,7 +9,6 @@ is generated from these same classes.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -59,8 +58,7 @@ KEY_LENGTH = 24
 
 def answer_key(query: Query[Any]) -> str:
     """A short name for a question, the same whoever asks it."""
-    text = json.dumps(query.to_json(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
+    return hashlib.sha256(query.canonical.encode()).hexdigest()[:KEY_LENGTH]
 
 
 class Noun:
