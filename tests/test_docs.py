@@ -30,6 +30,7 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+INDEX = (ROOT / "docs" / "questions" / "index.md").read_text()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 GUIDES = [
     page for page in sorted((ROOT / "docs" / "questions").glob("*.md")) if page.stem != "index"
@@ -107,6 +108,7 @@ def test_every_question_has_a_page_with_all_its_parts(name: str) -> None:
     for part in ("What it guarantees", "How wrong it can be", "Parameters", "```python"):
         assert part in text
     assert f"(../{described.proof})" in text
+    assert f"| [{name}]({Path(described.guide).name}) |" in INDEX  # a row of the decision table
     assert (ROOT / "docs" / described.proof).is_file()
 
 
