@@ -4,17 +4,15 @@ from __future__ import annotations
 
 # slow: left out by `make quick`
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,16 +20,28 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
+from typer.testing import CliRunner
 
+from privod.cli import app
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
+from privod.joint.approvals import Approvals, subject_of
+from privod.joint.contributions import Contributions
 from privod.joint.exact import protocol
 from privod.joint.exact.engine import READY, EngineProcess, home
-from privod.joint.exact.forwarder import Requests, _varint
+from privod.joint.exact.forwarder import Requests, _free_port, _varint
 from privod.joint.exact.question import NOT_PROTECTED, ExactOutliers, ExactResult
+from privod.joint.pki import write_pki
 from privod.joint.question import Seat
+from privod.joint.roster import Identity, Roster
 from privod.joint.run import rehearse
+from privod.joint.site import Site
+from privod.joint.transport.channel import Patience
+from privod.joint.transport.grpc import GrpcChannel
 from privod.outliers.crowds.distance import crowds
+from tests.patience import PATIENCE, eventually
+from tests.test_party_processes import Site as Processes
+from tests.test_party_processes import outcome
 
 INSTALLED = (home() / READY).is_file()
 needs_engine = pytest.mark.skipif(
@@ -407,72 +417,118 @@ def test_a_lying_holder_locates_a_lone_record_in_one_run() -> None:
     assert np.median(errors) < 0.05  # of the radius; 0.25 was known before
 
 
-# three processes
+# processes
+
+
+class Holding(GrpcChannel):
+    """A party's channel that stands still before a step until the run ends elsewhere."""
+
+    held_up = ""
+    came: Path
+
+    def trade(self, phase: str, payload: bytes | memoryview, most: int) -> bytes:
+        if phase == self.held_up:
+            self.came.touch()
+            while True:
+                self.check()
+                sleep(0.05)
+        return super().trade(phase, payload, most)
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    """What starts processes; whatever is left running is stopped."""
+    made = Processes(tmp_path)
+    yield made
+    for process in made.running:
+        process.kill()
+        process.communicate()
 
 
 @needs_engine
-def test_three_hospitals_run_it_as_processes_and_one_that_is_killed_ends_it(
-    tmp_path: Path,
+def test_each_role_is_killed_and_a_restart_is_approved_anew(
+    tmp_path: Path, processes: Processes
 ) -> None:
-    privod = partial(_privod, tmp_path)
-    points = data(1)
-    parts = np.split(points, [150, 300])
-    names = ("ahus", "bern", "cork")
-    with_port = f"127.0.0.1:{_free_port()}"
-    parties = [word for name in names for word in ("--party", name)]
-    privod("pki", "pki", *parties, "--address", with_port)
-    asked = question(sample=1000)
-    (tmp_path / "question.json").write_text(json.dumps(asked.to_json()))
+    """Three computing parties, one of which holds no rows, and another holder.
+
+    Whoever is killed is a process, and so is everybody in the restart.
+    """
+    names = ("ahus", "bern", "cork", "dale")
+    write_pki(tmp_path / "pki", list(names), "hub", f"127.0.0.1:{_free_port()}")
+    roster = Roster.load(tmp_path / "pki" / "roster.json")
+    asked = question(far_fraction=0.95, most_outliers=0.1)
+    points = data(1)[OUTLIERS[0] - 20 : OUTLIERS[0] + 40]
+    assert pooled(asked, points) == [20, 21]
     domain = table(points).domain
     (tmp_path / "domain.json").write_text(json.dumps(domain.to_json()))
-    for name, part in zip(names, parts, strict=True):
+    (tmp_path / "question.json").write_text(json.dumps(asked.to_json()))
+    for name, part in zip(("ahus", "bern", "dale"), np.split(points, [21, 40]), strict=True):
         rows = [",".join(COLUMNS), *(",".join(map(repr, row)) for row in part.tolist())]
         (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n")
-    shared = ("--roster", "pki/roster.json", "--question", "question.json")
-    said = privod("plan", "--question", "question.json", "--records", str(ROWS))
-    assert "core-seconds" in said
+    shared = ["--question", str(tmp_path / "question.json")]
+    assert "core-seconds" in typed("plan", *shared, "--records", "60")
+    shared += ["--domain", str(tmp_path / "domain.json")]
+    shared += ["--roster", str(tmp_path / "pki" / "roster.json")]
 
-    def approve(name: str) -> str:
-        files = ("--approvals", f"{name}.approvals", "--record", f"{name}.runs")
-        return privod("approve-run", *shared, "--domain", "domain.json", *files)
+    def files(name: str) -> list[str]:
+        kept = ["--approvals", str(tmp_path / f"{name}-approvals.json")]
+        return [*kept, "--record", str(tmp_path / f"{name}-record.json")]
 
-    def start(name: str) -> subprocess.Popen[str]:
-        own = ("--certificate", f"pki/{name}/certificate.pem", "--key", f"pki/{name}/key.pem")
-        if name == "aggregator":
-            words: tuple[str, ...] = ("aggregate", "--domain", "domain.json")
-        else:
-            kept = ("--approvals", f"{name}.approvals", "--record", f"{name}.runs")
-            words = ("party", "--domain", "domain.json", "--data", f"{name}.csv", *kept, "--json")
-        return subprocess.Popen(
-            [_PRIVOD, *words, *shared, *own],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+    def process(name: str) -> subprocess.Popen[str]:
+        if name == "hub":
+            return processes.aggregator(asked.to_json())
+        return processes.party(name, asked.to_json(), *files(name)[:2], "--json")
+
+    def thread(name: str) -> str:
+        """A party in this process; how it ended."""
+        place, rows = tmp_path / "pki" / name, tmp_path / f"{name}.csv"
+        site = Site(
+            identity=Identity.load(place / "certificate.pem", place / "key.pem"),
+            data=rows if rows.exists() else None,
+            domain=domain,
+            contributions=Contributions(files(name)[3]),
+            approvals=Approvals(files(name)[1]),
         )
+        kind = Holding if name == "cork" else GrpcChannel
+        with pytest.raises(ProtocolAborted) as problem:
+            site.run(asked, roster, lambda: kind(roster, site.identity, Patience(PATIENCE)))
+        return str(problem.value)
 
-    assert " ".join(NOT_PROTECTED.split()) in " ".join(approve(names[0]).split())
-    for name in names[1:]:
-        approve(name)
-    running = {name: start(name) for name in ("aggregator", *names)}
-    ended = {name: process.communicate(timeout=300) for name, process in running.items()}
-    assert {name: process.returncode for name, process in running.items()} == dict.fromkeys(
-        running, 0
-    ), {name: errors[-500:] for name, (_, errors) in ended.items()}
-    found = [json.loads(ended[name][0])["positions"] for name in names]
-    assert found == [[40, 41], [], [33]]
+    Holding.came = tmp_path / "held"
+    kills = {"bern": "coin toss", "hub": "comparing verdicts", "dale": "opening"}
+    for killed, Holding.held_up in kills.items():
+        for name in names:
+            approved = typed("approve-run", *shared, *files(name))
+            assert " ".join(NOT_PROTECTED.split()) in approved
+        running = {name: process(name) for name in ("hub", killed)}
+        with ThreadPoolExecutor(len(names)) as pool:
+            ended = [pool.submit(thread, name) for name in names if name != killed]
+            eventually(Holding.came.exists)
+            Holding.came.unlink()
+            running[killed].kill()
+            reason = "The aggregator was lost" if killed == "hub" else f"'{killed}' was lost during"
+            assert all(reason in one.result() for one in ended)
+        if killed != "hub":
+            code, out, log = outcome(running["hub"])
+            assert (code, out) == (2, "")
+            assert reason in log
 
+    with pytest.raises(ProtocolAborted, match="has not approved this run"):  # all are used up
+        Approvals(files("ahus")[1]).use(subject_of(asked, domain, roster))
     for name in names:
-        listed = approve(name)
-    assert "without noise" in listed  # the new approval lists the run before
-    running = {name: start(name) for name in ("aggregator", *names)}
-    _wait_for_engine(running["bern"].pid)
-    running["bern"].kill()
-    ended = {name: process.communicate(timeout=120) for name, process in running.items()}
-    for name in ("ahus", "cork", "aggregator"):
-        assert running[name].returncode not in (0, None)
-        assert "'bern'" in ended[name][1]
-        assert "positions" not in ended[name][0]
+        approved = typed("approve-run", *shared, *files(name))
+    assert "were sent to 3 runs without noise" in approved
+    restarted = {name: process(name) for name in ("hub", *names)}
+    found = {}
+    for name, one in restarted.items():
+        code, out, log = outcome(one)
+        assert code == 0, log
+        found[name] = "complete" in out if name == "hub" else json.loads(out)["positions"]
+    assert found == {"hub": True, "ahus": [20], "bern": [0], "cork": [], "dale": []}
+
+
+def typed(*words: str) -> str:
+    return " ".join(CliRunner().invoke(app, list(words)).output.split())
 
 
 def _payload(body: memoryview) -> int:
@@ -485,30 +541,3 @@ def _payload(body: memoryview) -> int:
             return size
         place += 0 if tag & 7 == 0 else size
     return 0
-
-
-_PRIVOD = str(Path(sys.executable).with_name("privod"))
-
-
-def _privod(place: Path, *words: str) -> str:
-    done = subprocess.run([_PRIVOD, *words], cwd=place, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def _free_port() -> int:
-    from privod.joint.exact.forwarder import _free_port as free
-
-    return free()
-
-
-def _wait_for_engine(pid: int) -> None:
-    """Until a party's process has started its engine."""
-    deadline = monotonic() + 60
-    while monotonic() < deadline:
-        with_children = Path(f"/proc/{pid}/task/{pid}/children")
-        if with_children.exists() and with_children.read_text().strip():
-            return
-        sleep(0.1)
-    os.kill(pid, signal.SIGKILL)
-    raise AssertionError("no engine came up")

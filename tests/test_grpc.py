@@ -118,6 +118,15 @@ def test_another_certificate_of_the_same_name_is_refused(
     assert aggregator.meeting.failure is None
 
 
+def test_an_aggregator_with_a_certificate_of_another_name_is_refused() -> None:
+    """The authority vouches for it, but for a party's name."""
+    posing = GrpcAggregator(ROSTER, IDENTITIES["b"], "127.0.0.1:0", Patience(PATIENCE, PATIENCE))
+    with posing:
+        roster = replace(ROSTER, address=f"127.0.0.1:{posing.port}")
+        with pytest.raises(ProtocolAborted, match="do not accept each other's certificates"):
+            GrpcChannel(roster, IDENTITIES["a"], Patience(coming=PATIENCE))
+
+
 def as_party(identity: Identity) -> Identity:
     return Identity("a", identity.certificate, identity.private_key)
 

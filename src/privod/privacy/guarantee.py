@@ -201,7 +201,7 @@ class Secrecy:
     def sentence(self) -> str:
         """The promise in words."""
         views = "; ".join(f"{who} learns {what}" for who, what in self.learns)
-        opened = "The answer is not noisy, and it may be wrong; only the computation is hidden"
+        opened = "The answer is not noisy; only the computation is hidden"
         if self.noisy:
             opened = "The counts that are opened are noisy, and the computation is hidden"
         among = f"{self.protocol}, honest-but-curious, up to {self.colluders} colluding"

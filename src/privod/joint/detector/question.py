@@ -224,7 +224,7 @@ class JointProfile(JointResult):
 
     def sentences(self) -> list[str]:
         told = [self.compared()] if self.own_records else []
-        told += [self.question.of.sentence(self.value), self._about_holders()]
+        told += [self._about_detector(), self._about_holders()]
         if self.columns_in_doubt():
             names = ", ".join(self.columns_in_doubt())
             told.append(
@@ -244,6 +244,18 @@ class JointProfile(JointResult):
             if apart > DOUBT * math.sqrt(varies) + 1:
                 found.append(column.name)
         return found
+
+    def _about_detector(self) -> str:
+        share = self.question.target_fraction
+        told = (
+            f"The detector stands for about {self.value.records:.0f} records of all holders. Its"
+            f" threshold is meant to flag {share:.3g} of them"
+        )
+        flagged = self.value.share_beyond(self.value.threshold(share))
+        if flagged is None:
+            return f"{told}."
+        low, high = flagged
+        return f"{told}; it flags between {low:.2g} and {high:.2g} (95 % confidence)."
 
     def _promise(self) -> str:
         """The guarantee, towards records, and towards persons if a column tells them apart."""

@@ -218,7 +218,7 @@ class ExactOutliers(OutlierQuestion):
                 " 0, no verdict)",
             ),
             ("each computing party", "every holder's number of rows and columns"),
-            ("two computing parties together", "every value of every holder"),
+            ("a coalition of two computing parties", "every value of every holder"),
             ("the aggregator", "the sizes and times of sealed messages"),
         )
         return Secrecy("exact, by three computing parties", learns, 1)
