@@ -1,60 +1,107 @@
-"""Which constants should PrivateDetector have, and how good are they on sets left out?
+"""Which constants should PrivateDetector have, and how good are they on tables left out?
 
-    python -m benchmarks.choose_detector [--settings 48] [--only KEPT] [--keep measured.json]
-                                         [--rows 20000] [--quick]
+    python -m benchmarks.choose_detector --tables FOLDER [--settings 12] [--only KEPT] [--most 60]
+                                         [--fits 5] [--keep measured.json] [--quick] [--smoke]
 
-Settings are drawn at random from a product of a few values for each constant, or of the constants
-named by `--only`, the others as they are; the present ones are always among them. Each is measured
-on every labeled set (see race_detectors.py; sets are cut to 20,000 rows, or to `--rows`) at epsilon
-0.1 and 1, as the mean AUROC over a few seeds. Then every family of sets is left out in turn (sets
-that share rows or a subject are one family): the setting that is best on average over all other
-sets is taken, and measured on those left out. The mean of these is the honest figure; that of the
-setting chosen by all sets flatters. `--keep` writes what was measured into a file and goes on from
-there. `--quick` takes small sets and few settings. Ends with figures: these means, of how many
-families left out how many choose the present setting, and with `--only` the mean of each setting.
+FOLDER (or the environment variable PRIVOD_TABLES) holds the tables of macrOData (arXiv 2602.09329)
+as *.npz with train, test and test_labels; only those are read whose name's SHA-256 ends in an even
+digit. Settings are drawn at random from a product of a few values for each constant, or of those
+that `--only` names; the present one is always among them. Each is measured by both protocols
+(race_detectors.py) at epsilon 0.1 and 1, delta 1e-6, as the mean AUROC of `--fits` fits less that
+of IForest. Then every family of tables is left out in turn (tables cut from one source are one
+family): the setting that is best on all others is measured on those left out. A setting is worth
+taking only if it is ahead of the present one by more than its standard error over tables. Ends with
+the figures: the present setting, the best, what is left out, and how far each setting is ahead.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
 import os
 import sys
 import warnings
-from collections import Counter
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.race_detectors import Labeled, auroc, labeled_sets, numbers
+from benchmarks.race_detectors import auroc, outward
+from numpy.typing import NDArray
 
-from privod.data import Domain
-from privod.estimators.bounds import coded, declared_columns
+from privod.data import Domain, Numeric
 from privod.mechanisms import seeded
 from privod.query import count_query
 from privod.questions.detector_profile import ranges, rarity, shares, stages
 from privod.questions.detector_profile.query import DetectorProfile
 
+Floats = NDArray[np.float64]
 Setting = tuple[float, ...]
-Measured = dict[str, dict[str, list[float]]]  # by setting, by set: AUROC at each epsilon
+Measured = dict[str, dict[str, list[float]]]  # by setting, by table: less IForest, each case
 
-EPSILONS = ("0.1", "1")
-MOST_ROWS = 20_000
+CASES = tuple(itertools.product(("novelty", "contaminated"), ("1", "0.1")))
+MOST_ROWS, MOST_COLUMNS = 5000, 100
 CONSTANTS: dict[str, tuple[Any, tuple[float, ...]]] = {
-    "DOUBT": (ranges, (0.0, 0.5, 1.0, 1.5)),
-    "ZOOMING_PAYS": (stages, (6.0, 12.0, 24.0)),
+    "DOUBT": (ranges, (0.0, 0.5, 1.0)),
+    "ZOOM_BINS": (stages, (17, 33, 65)),
+    "ZOOMING_PAYS": (stages, (3.0, 6.0, 12.0)),
     "BINS": (count_query, (2.0, 3.0, 4.5)),
     "MOMENTS_COST": (stages, (2.0, 2.5)),
-    "OUTSIDE": (rarity, (1.0, 2.0)),
-    "KEPT": (shares, (0.0, 0.25, 0.5, 0.75, 1.0)),
+    "HALF_TAIL": (rarity, (0.0, 0.5, 1.0)),
+    "KEPT": (shares, (0.0, 0.5, 1.0)),
 }
-FAMILIES = {
-    "kdd_u2r": "kdd", "kdd_r2l": "kdd", "kdd_any": "kdd",
-    "thyroid": "thyroid", "annthyroid": "thyroid",
-    "heart_cleveland": "heart", "heart_statlog": "heart",
-}  # fmt: skip
+
+
+class Case(NamedTuple):
+    """A table by one protocol."""
+
+    fitted: Floats
+    scored: Floats
+    labels: NDArray[np.int64]
+    domain: Domain
+    forest: float
+
+
+def cases_of(path: Path) -> dict[str, Case] | None:
+    """The table by both protocols; None for one without both labels or with gaps."""
+    from pyod.models.iforest import IForest
+
+    with np.load(path, allow_pickle=False) as held:
+        train, test = (np.clip(held[name].astype(float), -1e15, 1e15) for name in ("train", "test"))
+        labels = held["test_labels"].astype(np.int64)
+    whole = np.vstack([train, test])
+    if not 0 < labels.sum() < len(labels) or not np.isfinite(whole).all():
+        return None
+    if whole.shape[1] > MOST_COLUMNS:
+        return None
+    known = np.append(np.zeros(len(train), dtype=np.int64), labels)
+    some = np.random.default_rng(0).permutation(len(whole))[:MOST_ROWS]
+    train, test, labels = train[:MOST_ROWS], test[:MOST_ROWS], labels[:MOST_ROWS]
+    if not 0 < labels.sum() < len(labels) or known[some].sum() == 0:
+        return None
+    ends = zip(whole.min(axis=0), whole.max(axis=0), strict=True)
+    rough = [(-outward(-low), outward(high) or 1.0) for low, high in ends]
+    domain = Domain(tuple(Numeric(f"x{at}", *pair) for at, pair in enumerate(rough)))
+
+    def case(rows: Floats, asked: Floats, told: NDArray[np.int64]) -> Case:
+        forest = IForest(random_state=0).fit(rows).decision_function(asked)
+        return Case(rows, np.ascontiguousarray(asked), told, domain, auroc(told, forest))
+
+    mixed = whole[some]
+    return {
+        "novelty": case(train, test, labels),
+        "contaminated": case(mixed, mixed, known[some]),
+    }
+
+
+def even(path: Path) -> bool:
+    return int(hashlib.sha256(path.stem.encode()).hexdigest()[-1], 16) % 2 == 0
+
+
+def family(name: str) -> str:
+    return name.partition("_part-")[0]
 
 
 def present() -> Setting:
@@ -69,49 +116,28 @@ def drawn_settings(size: int, only: list[str]) -> list[Setting]:
     ]
     every = list(itertools.product(*choices))
     order = np.random.default_rng(0).permutation(len(every))
-    drawn = [every[place] for place in order[:size]]
+    drawn = [tuple(map(float, every[place])) for place in order[:size]]
     return [present(), *(setting for setting in drawn if setting != present())]
 
 
 def put(setting: Setting) -> None:
     for (name, (module, _)), value in zip(CONSTANTS.items(), setting, strict=True):
-        exact = isinstance(getattr(module, name), Fraction)
-        setattr(module, name, Fraction(str(value)) if exact else value)
+        kind = type(getattr(module, name))
+        setattr(module, name, Fraction(str(value)) if kind is Fraction else kind(value))
 
 
-def measure(one: Labeled) -> list[float]:
-    """The mean AUROC over a few seeds at each epsilon, with the constants as they are now."""
-    columns = declared_columns(one.bounds, tuple(map(str, one.frame.columns)))
-    rows = np.asarray(coded(one.frame, columns), dtype=np.float64)
-    repeats = 6 if rows.size < 30_000 else 3 if rows.size < 300_000 else 1
-    names = tuple(column.name for column in columns)
+def measure(cases: dict[str, Case], fits: int) -> list[float]:
+    """The mean AUROC of a few seeds less IForest's, with the constants as they are now."""
     found = []
-    for epsilon in EPSILONS:
-        asked = DetectorProfile(columns=names, epsilon=epsilon)
-        values = [
-            asked.answer_rows(Domain(columns), rows, seeded(seed)).value for seed in range(repeats)
-        ]
-        found.append(float(np.mean([auroc(one.labels, value.scores(rows)) for value in values])))
+    for protocol, epsilon in CASES:
+        one = cases[protocol]
+        asked = DetectorProfile(columns=one.domain.names, epsilon=epsilon, delta="1e-6")
+        values = (
+            asked.answer_rows(one.domain, one.fitted, seeded(seed)).value for seed in range(fits)
+        )
+        mean = np.mean([auroc(one.labels, value.scores_of(one.scored)) for value in values])
+        found.append(float(mean) - one.forest)
     return found
-
-
-def measured(sets: list[Labeled], settings: list[Setting], keep: Path | None) -> Measured:
-    known: Measured = json.loads(keep.read_text()) if keep and keep.exists() else {}
-    before = present()
-    try:
-        for setting in settings:
-            key = json.dumps(setting)
-            if key not in known:
-                put(setting)
-                known[key] = {one.name: measure(one) for one in sets}
-                if keep:
-                    keep.write_text(json.dumps(known))
-            means = np.mean(list(known[key].values()), axis=0)
-            shown = dict(zip(CONSTANTS, setting, strict=True))
-            print(*(f"{mean:.4f}" for mean in means), shown, flush=True)
-    finally:
-        put(before)
-    return {json.dumps(setting): known[json.dumps(setting)] for setting in settings}
 
 
 def best(table: Measured, names: list[str]) -> str:
@@ -120,66 +146,68 @@ def best(table: Measured, names: list[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--settings", type=int, default=48)
+    parser.add_argument("--tables", type=Path, default=os.environ.get("PRIVOD_TABLES") or None)
+    parser.add_argument("--settings", type=int, default=12)
     parser.add_argument("--only", nargs="+", default=[], choices=list(CONSTANTS))
+    parser.add_argument("--most", type=int, default=60, help="tables, at most")
+    parser.add_argument("--fits", type=int, default=5)
     parser.add_argument("--keep", type=Path)
-    parser.add_argument("--rows", type=int, default=MOST_ROWS, help="of a set, at most")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     options = parser.parse_args()
-    folder = os.environ.get("PRIVOD_DATA")
-    if not folder:
-        sys.exit("Set PRIVOD_DATA to the folder of data sets.")
+    paths = sorted(filter(even, options.tables.rglob("*.npz"))) if options.tables else []
+    if not paths:
+        print("choose_detector skipped: no folder of macrOData tables (--tables, PRIVOD_TABLES)")
+        sys.exit(0)
     warnings.simplefilter("ignore")
-    from pyod.models.iforest import IForest
-
-    quick = options.quick or options.smoke
-    sets = list(labeled_sets(Path(folder), 40_000 if quick else 2**40, options.rows))
-    if options.smoke:
-        sets = sorted(sets, key=lambda one: one.frame.size)[:2]
-    n_settings = 1 if options.smoke else 6 if quick else options.settings
-    settings = drawn_settings(n_settings, options.only)
-    table = measured(sets, settings, options.keep)
-    names = [one.name for one in sets]
-    forest = {
-        one.name: auroc(one.labels, IForest(random_state=0).fit(numbers(one)[0]).decision_scores_)
-        for one in sets
-    }
-    left_out: dict[str, list[float]] = {}
-    choices: Counter[str] = Counter()
-    for family in dict.fromkeys(FAMILIES.get(name, name) for name in names):
-        others = [name for name in names if FAMILIES.get(name, name) != family]
-        choice = best(table, others)
-        choices[choice] += 1
-        for name in names:
-            if name not in others:
-                left_out[name] = table[choice][name]
-                shown = " ".join(f"{value:.3f}" for value in left_out[name])
-                print(f"{name}: left out {shown}, IForest {forest[name]:.3f}")
-    chosen = best(table, names)
-    print("constants", list(CONSTANTS))
-    for choice, times in choices.most_common():
-        print(f"chosen {times} times of {choices.total()}: {choice}")
-    print(f"chosen by all sets: {chosen}")
-    print(f"figure sets {len(names)}")
-    print(f"figure settings {len(settings)}")
-    print(f"figure families {choices.total()}")
-    print(f"figure families_choosing_the_most_chosen {choices.most_common(1)[0][1]}")
-    print(f"figure families_choosing_the_present {choices[json.dumps(present())]}")
-    print(f"figure auroc_IForest {np.mean(list(forest.values())):.4f}")
-    for at, epsilon in enumerate(EPSILONS):
-        for label, found in (
-            ("left_out", left_out),
-            ("present", table[json.dumps(present())]),
-            ("chosen_by_all", table[chosen]),
-        ):
+    most = 1 if options.smoke else min(options.most, 6) if options.quick else options.most
+    fits = 1 if options.smoke or options.quick else options.fits
+    known: Measured = {}
+    if options.keep and options.keep.exists():
+        known = json.loads(options.keep.read_text())
+    settings = drawn_settings(1 if options.smoke else options.settings, options.only)
+    before, names = present(), []
+    for place in np.random.default_rng(0).permutation(len(paths)):
+        if len(names) == most:
+            break
+        cases = cases_of(paths[place])
+        if cases is None:
+            continue
+        names.append(paths[place].stem)
+        try:
+            for setting in settings:
+                put(setting)
+                rows = known.setdefault(json.dumps(setting), {})
+                if names[-1] not in rows:
+                    rows[names[-1]] = measure(cases, fits)
+        finally:
+            put(before)
+        if options.keep:
+            options.keep.write_text(json.dumps(known))
+    table = {json.dumps(setting): known[json.dumps(setting)] for setting in settings}
+    own, left_out = table[json.dumps(before)], {}
+    for one in dict.fromkeys(map(family, names)):
+        others = [name for name in names if family(name) != one]
+        choice = best(table, others) if others else json.dumps(before)
+        left_out |= {name: table[choice][name] for name in names if family(name) == one}
+    print("constants", list(CONSTANTS), "best", best(table, names))
+    print(f"figure tables {len(names)}")
+    print(f"figure families {len(set(map(family, names)))}")
+    for at, (protocol, epsilon) in enumerate(CASES):
+        for label, found in (("present", own), ("left_out", left_out)):
             mean = np.mean([found[name][at] for name in names])
-            print(f"figure auroc_{label}_eps{epsilon} {mean:.4f}")
-        for setting in settings if options.only else ():
-            values = dict(zip(CONSTANTS, setting, strict=True))
-            label = "_".join(f"{name}_{values[name]:g}" for name in options.only)
-            mean = np.mean([table[json.dumps(setting)][name][at] for name in names])
-            print(f"figure auroc_{label}_eps{epsilon} {mean:.4f}")
+            print(f"figure {protocol}_less_IForest_{label}_eps{epsilon} {mean:.4f}")
+    for setting in settings[1:]:
+        rows = table[json.dumps(setting)]
+        ahead = np.array([np.subtract(rows[name], own[name]) for name in names])
+        errors = ahead.std(axis=0) / np.sqrt(len(ahead))
+        pairs = zip(ahead.mean(axis=0), errors, strict=True)
+        changed = {
+            name: value
+            for name, value, old in zip(CONSTANTS, setting, before, strict=True)
+            if value != old
+        }
+        print(changed, *(f"{mean:+.4f} ({error:.4f})" for mean, error in pairs))
 
 
 if __name__ == "__main__":

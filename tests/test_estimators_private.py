@@ -21,11 +21,13 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from privod import estimators
-from privod.data import Categorical, Date, Numeric
+from privod.data import Categorical, Date, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.estimators import PrivateDetector, UnreliableFit
 from privod.estimators.spending import spending
+from privod.mechanisms import seeded
 from privod.privacy import Loss
+from privod.questions.detector_profile.query import DetectorProfile
 
 Floats = NDArray[np.float64]
 
@@ -156,7 +158,8 @@ def test_a_saved_detector_scores_as_before(tmp_path: Path) -> None:
         (np.column_stack([np.full(3000, np.nan), cloud(3000, 1)]), "Most records miss 'x0'"),
         (cloud(1), "too few"),
         (np.where(np.abs(cloud(3000)) > 3, np.inf, cloud(3000)), ""),
-        (cloud(30, 2000), "was not found"),
+        (np.full((30, 2), np.inf), "too few"),
+        (cloud(5, 10_000), "was not found"),
     ],
 )
 def test_bad_tables_are_fitted_and_the_fit_says_so(rows: Floats, words: str) -> None:
@@ -166,6 +169,21 @@ def test_bad_tables_are_fitted_and_the_fit_says_so(rows: Floats, words: str) -> 
         assert np.isfinite(detector.score_samples(rows)).all()
         assert set(detector.predict(rows)) <= {1, -1}
     assert words in str(detector.health())
+
+
+@pytest.mark.parametrize("rows", [np.empty((0, 3)), np.empty((3, 0)), np.empty(3)])
+def test_a_table_without_rows_or_columns_is_refused_and_nothing_is_lost(rows: Floats) -> None:
+    with spending() as meter, pytest.raises(ValueError, match=r"minimum of 1|2D array"):
+        PrivateDetector().fit(rows)
+    assert meter.total.fits == 0
+
+
+def test_a_profile_of_no_rows_is_noise_and_says_that_they_are_too_few() -> None:
+    domain = Domain((Numeric("x", -4, 4), Numeric("y", -(2.0**64), 2.0**64)))
+    asked = DetectorProfile(columns=("x", "y"), epsilon=1, delta="1e-6")
+    value = asked.answer(Table(domain, {"x": [], "y": []}), seeded(0)).value
+    assert "too few" in str(value.health())
+    assert np.isfinite(value.scores(cloud(5, 2))).all()
 
 
 def test_texts_where_numbers_were_declared_are_missing_one_by_one() -> None:

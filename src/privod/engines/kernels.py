@@ -12,7 +12,7 @@ HALF, LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 
 @njit(cache=True, nogil=True)
-def universal_hash(words: Words, key: Words) -> tuple[int, int]:
+def universal_hash(words: Words, key: Words) -> tuple[np.uint64, np.uint64]:
     """NH twice, the key shifted by a word: other words hash alike with a probability of 2^-64.
 
     Sums of products of the two halves of every word, each with its half of the key added, modulo

@@ -60,7 +60,7 @@ class Marks:
         """The mark of a piece that comes in parts; the second number is odd, so none is zeros."""
         words = np.frombuffer(b"".join(parts).ljust(PIECE, b"\0"), dtype=np.uint64)
         first, second = universal_hash(words, self._key)
-        return first, second | 1
+        return int(first), int(second) | 1
 
 
 class SealedWriter(io.RawIOBase):

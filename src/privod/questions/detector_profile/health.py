@@ -6,7 +6,7 @@ Everything here looks at released numbers only, so it costs nothing and tells no
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -79,8 +79,10 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
     """Ranges that were not found, and columns that lie outside theirs."""
     names = [value.columns[place].name for place in value.layout.numeric]
     lost = [name for name, shown in zip(names, value.shown, strict=False) if not shown]
-    cells = [_cells(value)[place] for place in value.layout.numeric]
-    outside = [_share(value, float(own[0] + own[-2]), 2) for own in cells]
+    every = _cells(value)
+    cells = [every[place] for place in value.layout.numeric]
+    share_of = _sure_share(value)
+    outside = [share_of(float(own[0] + own[-2]), 2) for own in cells]
     past = {
         name: (share, span)
         for name, share, span in zip(names, outside, value.layout.ranges, strict=True)
@@ -100,15 +102,16 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
 
 def _columns(value: NoisyProfile) -> list[Remark]:
     """Columns that are missing, undeclared or constant."""
+    share_of = _sure_share(value)
     missing: dict[str, float] = {}
     other: dict[str, float] = {}
     alike = []
     for column, cells in zip(value.layout.columns, _cells(value), strict=True):
         name = column.name
-        missing[name] = _share(value, float(cells[-1]), 1)
+        missing[name] = share_of(float(cells[-1]), 1)
         if isinstance(column, Categorical) and column.other:
-            other[name] = _share(value, float(cells[-2]), 1)
-        elif _share(value, float(cells[:-1].max()), 1) > 1 - SOME:
+            other[name] = share_of(float(cells[-2]), 1)
+        elif share_of(float(cells[:-1].max()), 1) > 1 - SOME:
             alike.append(name)
     found = []
     most = [name for name, share in missing.items() if share > MUCH_MISSING]
@@ -158,12 +161,17 @@ def _cells(value: NoisyProfile) -> list[np.typing.NDArray[np.int64]]:
     return [value.counts[start:end] for start, end in pairwise(value.layout.starts)]
 
 
-def _share(value: NoisyProfile, count: float, n_cells: int) -> float:
-    """About which share of the records that is; 0 if noise in one of the columns explains it."""
+def _sure_share(value: NoisyProfile) -> Callable[[float, int], float]:
+    """About which share of the records a count is; 0 if noise in one of the columns explains it."""
     sure = SURE + math.sqrt(2 * math.log(len(value.columns)))
-    if count <= sure * value.noise_of_counts.deviation * math.sqrt(n_cells):
-        return 0.0
-    return float(np.clip(count / value.records, 0.0, 1.0))
+    explained, records = sure * value.noise_of_counts.deviation, value.records
+
+    def share(count: float, n_cells: int) -> float:
+        if count <= explained * math.sqrt(n_cells):
+            return 0.0
+        return float(np.clip(count / records, 0.0, 1.0))
+
+    return share
 
 
 def _named(names: list[str], shares: Mapping[str, float] | None = None) -> str:

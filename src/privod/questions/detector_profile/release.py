@@ -57,7 +57,7 @@ Ints = NDArray[np.int64]
 NONE: Ints = np.zeros(0, dtype=np.int64)
 FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
 DRAWN = 4001  # records drawn from the release to learn the laws of its scores
-MOST_DRAWN = 1 << 24  # values
+MOST_DRAWN = 1 << 22  # values
 OUTER = 0.25  # of the records: values among the lowest are called low, among the highest high
 
 

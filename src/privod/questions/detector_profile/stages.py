@@ -208,9 +208,10 @@ def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, 
         stage = terms.of_cells("octaves", size, counting, len(open_ended), loss)
         noisy = yield stage
         ranges, shown = found_in_octaves(noisy, records, terms.noise(stage).deviation)
-        for at, span, known in zip(open_ended, ranges, shown, strict=True):
-            declared[at] = span
-            found = Found(tuple(declared), (*found.shown[:at], known, *found.shown[at + 1 :]))
+        known = list(found.shown)
+        for at, span, own in zip(open_ended, ranges, shown, strict=True):
+            declared[at], known[at] = span, own
+        found = Found(tuple(declared), tuple(known))
     for _ in range(zooms):
         axes = axes_of(numeric, found.ranges, bins)
         some = _Some(terms.places, axes)
