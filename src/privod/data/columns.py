@@ -385,7 +385,8 @@ def column_from_json(entry: Mapping[str, Any]) -> Column:
     try:
         column: Column = TYPES[kind](**given)
     except TypeError:
-        needs = {"number": "low and high", "date": "low and high", "boolean": "nothing more"}
+        numbers = "low and high, or 'unknown' for both"
+        needs = {"number": numbers, "date": "low and high", "boolean": "nothing more"}
         rule = f"must have a name and {needs.get(kind, 'values')}"
         raise InvalidParameter(f"the column {given['name']!r}", rule, sorted(entry), form) from None
     return column

@@ -28,8 +28,8 @@ NOTES = {
     "boolean": "Nothing to fill in.",
     "category": f"List every possible value, {KNOWN}; add other: true if there may be more. Write"
     " type: ordinal if they have an order. Leave out a column of free text.",
-    UNKNOWN: "Write type: number or date with low and high, boolean, or category or ordinal with"
-    f" values, {KNOWN}. Leave out a column of free text.",
+    UNKNOWN: 'Write type: number or date with low and high (of a number both may be "unknown"),'
+    f" boolean, or category or ordinal with values, {KNOWN}. Leave out a column of free text.",
 }
 LIKE_A_CELL = re.compile(r"\s*|[+-]?[\d.,' ]+([eE][+-]?\d+)?|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}.*")
 
