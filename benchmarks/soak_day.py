@@ -160,10 +160,10 @@ class Day:
         api.post(f"{about}/price", json={"query": query})
         asked = {"query": query, "wait": 30}
         told = api.post(f"{about}/ask", json=asked).json()
-        while "job" in told and "answer" not in told and "error" not in told:
+        while "job" in told and told.get("answer") is None and "error" not in told:
             time.sleep(0.1)
             told = api.get(f"/jobs/{told['job']}").json()
-        key = str(told.get("answer", told)["key"])
+        key = str((told.get("answer") or told)["key"])
         self._columns = [] if query["name"] == "histogram" else query["columns"]
         self._keys.append(key)
         api.post(f"{about}/ask", json=asked)  # stored by now

@@ -44,12 +44,11 @@ READY, PROGRESS, DONE, FAILED = b"+", b"p", b"d", b"f"
 TARGET = 0.1  # the share of the reference that lies beyond the limit of scores
 M_MMAP_THRESHOLD = -3  # of mallopt
 MAPPED_BYTES = 1 << 20
-NICENESS = 19  # whoever reads stored answers comes first, by far
 
 
-def work(channel: Connection, most_bytes: int) -> None:
+def work(channel: Connection, most_bytes: int, niceness: int) -> None:
     """Do the tasks that come in, until the pipe is closed."""
-    _settle()
+    _settle(niceness)
     tables: dict[str, Table] = {}
     while True:
         try:
@@ -90,7 +89,7 @@ def _held_bytes() -> int:
     return int(pages) * resource.getpagesize()
 
 
-def _settle() -> None:
+def _settle(niceness: int) -> None:
     """Give way to the server, end when the server is gone, and give back what is let go.
 
     Arrays of a megabyte or more are mapped one by one, so that what a task takes is what it holds:
@@ -101,7 +100,7 @@ def _settle() -> None:
             ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
     pa.set_memory_pool(pa.system_memory_pool())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the server, which ends us
-    os.nice(NICENESS)
+    os.nice(niceness)
     threading.Thread(target=_end_with_the_server, daemon=True).start()
 
 

@@ -27,6 +27,7 @@ LOADED = f"{__package__}.loaded"  # done there once, not in the server nor in ea
 READY_SECONDS = 300.0  # the first one loads the library, perhaps on a busy machine
 LOOK_SECONDS = 0.2  # between looks whether a task was stopped
 END_SECONDS = 5.0
+LOOKING_NICENESS = 19  # whoever reads stored answers comes first, by far
 LOADING_BYTES = 2**30  # it waits for a task and gets none
 
 
@@ -47,9 +48,14 @@ class Worker:
         How much memory a task may allocate that does not say so itself.
     most_result_bytes : int
         How large a result may be.
+    niceness : int
+        How far it gives way to other processes.
     """
 
-    def __init__(self, most_bytes: int, most_result_bytes: int) -> None:
+    def __init__(
+        self, most_bytes: int, most_result_bytes: int, niceness: int = LOOKING_NICENESS
+    ) -> None:
+        self._niceness = niceness
         self._most_bytes = most_bytes
         self._most_result_bytes = most_result_bytes
         self._process: BaseProcess | None = None
@@ -151,7 +157,10 @@ class Worker:
         context.set_forkserver_preload([LOADED, work.__module__, *_modules()])
         ours, theirs = context.Pipe()
         process = context.Process(
-            target=work, args=(theirs, self._most_bytes), name="privod-worker", daemon=True
+            target=work,
+            args=(theirs, self._most_bytes, self._niceness),
+            name="privod-worker",
+            daemon=True,
         )
         try:
             process.start()

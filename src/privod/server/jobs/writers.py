@@ -25,6 +25,9 @@ TOO_MANY = (
 TOO_LARGE = "This took longer, or more memory, than the server allows. Take the answer as JSON."
 
 
+NICENESS = 5  # behind the server, and before those who look at rows: people wait for pictures
+
+
 class _Task(NamedTuple):
     what: dict[str, Any]
     future: Future[bytes]
@@ -48,7 +51,8 @@ class Writers:
         self._change = threading.Condition()
         self._is_closed = False
         self._workers = [
-            Worker(limits.answer_bytes, limits.result_bytes) for _ in range(limits.writers)
+            Worker(limits.answer_bytes, limits.result_bytes, NICENESS)
+            for _ in range(limits.writers)
         ]
         self._threads: list[threading.Thread] = []
 
