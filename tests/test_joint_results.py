@@ -18,9 +18,9 @@ from privod.joint.question import Seat
 from privod.joint.results import (
     check_one_run,
     check_transcript,
+    keep_transcript,
     read_ids,
     transcript,
-    write_transcript,
 )
 from privod.joint.roster import Identity, Roster
 from privod.joint.run import Aggregation, aggregate, rehearse
@@ -115,12 +115,12 @@ def test_ids_are_read_as_they_stand_and_never_enter_the_table(ending: str, tmp_p
 
 def test_a_transcript_is_believed_only_as_it_was_signed(ran: Run, tmp_path: Path) -> None:
     answers, _, roster, identities = ran
-    made = {
-        name: write_transcript(tmp_path / name, answer, identities[name], roster)
-        for name, answer in answers.items()
-    }
+    made = {}
+    for name, answer in answers.items():
+        keep_transcript(tmp_path / name, answer, identities[name], roster)
+        made[name] = json.loads((tmp_path / name / f"{answer.stem}.json").read_text())
     assert len({one["run"] for one in made.values()}) == 1  # everybody means the same run
-    written = json.loads((tmp_path / "p0").read_text())
+    written = made["p0"]
     said = check_transcript(written, roster)
     assert said["outliers"] == len(answers["p0"].rows)
     assert said["parties"] == ["p0", "p1", "p2"]
@@ -147,7 +147,7 @@ def test_the_aggregators_transcript_is_checked_beside_the_parties(ran: Run) -> N
     assert len({one["run"] for one in said}) == 1
     assert "outliers" not in said[-1]  # it does not know them
     posing = {**made[-1], "party": "p0"}
-    with pytest.raises(ProtocolAborted, match="another roster"):
+    with pytest.raises(ProtocolAborted, match="did not sign"):
         check_transcript(posing, roster)
     lied = replace(hosted, said={"n_records": hosted.said["n_records"] + 1})
     for other, key in ((lied, "n_records"), (replace(hosted, run=b"another"), "run")):

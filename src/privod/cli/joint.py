@@ -356,10 +356,10 @@ def aggregate(
     """Add up what parties send, for one run; you need no data, and see only hidden numbers."""
     from privod.data import Domain
     from privod.joint.question import joint_question
+    from privod.joint.results import keep_transcript
     from privod.joint.roster import Identity, Roster
     from privod.joint.run import aggregate as run
     from privod.joint.run import spared
-    from privod.joint.site import keep_transcript
     from privod.joint.transport.channel import Patience, host
     from privod.joint.transport.grpc import GrpcAggregator
 

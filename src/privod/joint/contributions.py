@@ -20,21 +20,7 @@ from privod.privacy import Guarantee, decimal_text
 
 @dataclass(frozen=True)
 class Run:
-    """A run as it was entered.
-
-    Attributes
-    ----------
-    parties : tuple of str
-        Who took part.
-    columns : tuple of str
-        Which columns were asked for.
-    promise : Guarantee or None
-        What its noise promises; None without noise.
-    begun : str
-        When, in UTC.
-    result : str
-        How it ended.
-    """
+    """A run as it was entered, with how it ended; without noise it has no promise."""
 
     parties: tuple[str, ...]
     columns: tuple[str, ...]

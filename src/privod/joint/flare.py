@@ -21,9 +21,10 @@ from typing import Any
 from privod.data import Domain
 from privod.errors import AlreadyExists, PrivodError, ProtocolAborted, Unavailable
 from privod.joint.question import JointQuestion, check_one_record_each, joint_question
+from privod.joint.results import keep_transcript
 from privod.joint.roster import Identity, Roster
 from privod.joint.run import aggregate, spared
-from privod.joint.site import Site, keep_transcript
+from privod.joint.site import Site
 from privod.joint.transport.channel import Channel, Meeting, Patience, host
 
 try:
@@ -93,13 +94,7 @@ class FlareChannel(Channel):
 
 
 class JointExecutor(Executor):  # type: ignore[misc]  # nvflare has no types
-    """At a client: take part with what the site's own file says.
-
-    Parameters
-    ----------
-    question, roster : dict
-        As in their files; the site takes part only if it approved exactly these.
-    """
+    """At a client: take part with what the site's own file says, if it approved exactly this."""
 
     def __init__(self, question: dict[str, Any], roster: dict[str, Any]) -> None:
         super().__init__()
@@ -122,15 +117,7 @@ class JointExecutor(Executor):  # type: ignore[misc]  # nvflare has no types
 
 
 class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
-    """At the server: aggregate one run.
-
-    Parameters
-    ----------
-    question, roster, domain : dict
-        As in their files; the domain is public, and needed unless parties hold columns.
-    coming, stalled : float
-        Seconds to wait for all parties, and for one that makes no progress.
-    """
+    """At the server: aggregate one run; the domain is needed unless parties hold columns."""
 
     def __init__(
         self,

@@ -32,6 +32,8 @@ from privod.query.query import canonical_json, plain_value
 Rows = NDArray[np.int64]
 Result = TypeVar("Result", bound="JointResult")
 
+RUN_LETTERS = 16  # of a run's name, in the names of its files
+
 
 @dataclass(frozen=True, kw_only=True)
 class Seat:
@@ -153,6 +155,11 @@ class JointResult(ABC):
     @abstractmethod
     def sentences(self) -> list[str]:
         """The result in words; what the party can say alone comes first."""
+
+    @property
+    def stem(self) -> str:
+        """How the files of this run are named."""
+        return self.run.hex()[:RUN_LETTERS]
 
     def compared(self) -> str:
         """What the party finds alone beside what all find together."""

@@ -28,7 +28,6 @@ from privod.joint.run import Aggregation
 from privod.query.query import canonical_json
 
 STATEMENT = "privod joint run 1"
-AGGREGATOR_STATEMENT = "privod joint aggregation 1"
 SHARED = ("run", "question", "n_records", "opened")  # everybody in a run says the same, if any
 SIGNATURE = "signature"
 
@@ -55,7 +54,7 @@ def transcript(
 ) -> dict[str, Any]:
     """Return the signed statement of one party, or of the aggregator, about one run."""
     said = {
-        "statement": AGGREGATOR_STATEMENT if isinstance(result, Aggregation) else STATEMENT,
+        "statement": STATEMENT,
         "run": result.run.hex(),
         "party": identity.name,
         "parties": list(roster.names),
@@ -70,14 +69,13 @@ def transcript(
     return {**said, SIGNATURE: identity.sign(canonical_json(said).encode()).hex()}
 
 
-def write_transcript(
-    path: Path, result: JointResult | Aggregation, identity: Identity, roster: Roster
-) -> dict[str, Any]:
-    """Write and return the signed statement."""
-    made = transcript(result, identity, roster)
-    with private_file(path) as file:
-        file.write(json.dumps(made, indent=1) + "\n")
-    return made
+def keep_transcript(
+    folder: Path, result: JointResult | Aggregation, identity: Identity, roster: Roster
+) -> None:
+    """Write the signed statement into a folder, named like the files of the result."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with private_file(folder / f"{result.stem}.json") as file:
+        file.write(json.dumps(transcript(result, identity, roster), indent=1) + "\n")
 
 
 def check_transcript(data: Any, roster: Roster) -> dict[str, Any]:
@@ -88,10 +86,9 @@ def check_transcript(data: Any, roster: Roster) -> dict[str, Any]:
         signer, pinned, kind = str(said["party"]), said["roster"], said["statement"]
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InvalidData("This is not a transcript of a joint run.") from None
-    who = {STATEMENT: roster.names, AGGREGATOR_STATEMENT: (roster.aggregator.name,)}
-    if kind not in who:
+    if kind != STATEMENT:
         raise InvalidData("This transcript is of a kind that this version does not know.")
-    if pinned != roster.digest().hex() or signer not in who[kind]:
+    if pinned != roster.digest().hex() or signer not in (*roster.names, roster.aggregator.name):
         raise ProtocolAborted(
             "The transcript is about another roster. Give the roster that the run was made with."
         )

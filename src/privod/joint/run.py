@@ -8,7 +8,7 @@ from typing import Any
 
 from privod.data import Domain, Table
 from privod.joint.pki import make_identities
-from privod.joint.question import JointQuestion, JointResult, Seat
+from privod.joint.question import RUN_LETTERS, JointQuestion, JointResult, Seat
 from privod.joint.roster import Identity, Roster
 from privod.joint.session import host_agreement
 from privod.joint.transport.channel import Channel, Meeting, Patience
@@ -21,18 +21,8 @@ from privod.mechanisms.randomness import Randomness, secure
 class Aggregation:
     """What the aggregator has at the end.
 
-    Attributes
-    ----------
-    question : JointQuestion
-        What was asked.
-    run : bytes
-        Names the run, the same at every party.
-    traffic : Traffic
-        Bytes and seconds, step by step.
-    lost : dict of str to str
-        Parties that the run went on without, each with the phase in which it was lost.
-    said : dict
-        What it states about the run: a digest of what was opened, or the number of records.
+    `lost` names parties that the run went on without, each with the phase in which it was lost;
+    `said` is what it states about the run: a digest of what was opened, or the number of records.
     """
 
     question: JointQuestion
@@ -40,6 +30,11 @@ class Aggregation:
     traffic: Traffic = field(repr=False)
     lost: dict[str, str]
     said: dict[str, Any]
+
+    @property
+    def stem(self) -> str:
+        """How the files of this run are named."""
+        return self.run.hex()[:RUN_LETTERS]
 
     def stated(self) -> dict[str, Any]:
         """What its transcript says of the run."""

@@ -21,25 +21,13 @@ from privod.joint.roster import Identity, Roster
 from privod.joint.sharing import derive, pair_key
 from privod.joint.transport.channel import Channel, Meeting
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 1
 LARGEST_HELLO = 1 << 16  # bytes, of one party
 
 
 @dataclass
 class Session:
-    """What a party holds after everybody agreed.
-
-    Attributes
-    ----------
-    name : str
-        Its own name.
-    roster : Roster
-        Everyone.
-    pair_keys : dict of str to bytes
-        One key per other party that came.
-    id : bytes
-        Names the run and everybody's keys.
-    """
+    """What a party holds after everybody agreed."""
 
     name: str
     roster: Roster

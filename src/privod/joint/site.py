@@ -14,12 +14,9 @@ from privod.errors import InvalidData, InvalidParameter, PrivodError, ProtocolAb
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.contributions import Contributions
 from privod.joint.question import JointQuestion, JointResult, Seat
-from privod.joint.results import read_ids, write_transcript
+from privod.joint.results import keep_transcript, read_ids
 from privod.joint.roster import Identity, Roster
-from privod.joint.run import Aggregation
 from privod.joint.transport.channel import Channel, attend
-
-RUN_LETTERS = 16  # of a run's name, in the names of its files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +86,7 @@ class Site:
         answer, named = attend(connect(), act)
         if self.results is not None:
             self.results.mkdir(parents=True, exist_ok=True)
-            answer.write(self.results, _stem(answer), named)
+            answer.write(self.results, answer.stem, named)
             keep_transcript(self.results, answer, self.identity, roster)
         return answer
 
@@ -126,15 +123,3 @@ class Site:
                 " key, domain, record, results and approvals, data unless this party only computes,"
                 " and ids if rows have them."
             ) from None
-
-
-def keep_transcript(
-    folder: Path, result: JointResult | Aggregation, identity: Identity, roster: Roster
-) -> None:
-    """Write the signed statement about a run into a folder, named like its result."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_transcript(folder / f"{_stem(result)}.json", result, identity, roster)
-
-
-def _stem(result: JointResult | Aggregation) -> str:
-    return result.run.hex()[:RUN_LETTERS]

@@ -24,19 +24,7 @@ def split(payload: bytes | memoryview, session: bytes, step: int) -> Iterator[by
 
 @dataclass
 class Assembly:
-    """A message under way; anything but the next frame of it ends the run.
-
-    Parameters
-    ----------
-    sender : str
-        For error messages.
-    session : bytes
-        The run that frames must belong to.
-    step : int
-        The step that frames must belong to.
-    most : int
-        The largest message that is accepted, in bytes.
-    """
+    """A message under way; anything but the next frame of it ends the run."""
 
     sender: str
     session: bytes

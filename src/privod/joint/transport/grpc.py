@@ -48,20 +48,9 @@ OPTIONS = [
 
 
 class GrpcAggregator:
-    """Listen for the parties of one run.
+    """Listen for the parties of one run, on any free port if it is 0.
 
-    Parameters
-    ----------
-    roster : Roster
-        Who may come.
-    identity : Identity
-        The aggregator's own certificate and key.
-    listen : str, optional
-        Host and port to listen on, the roster's address unless told; port 0 for any free one.
-    patience : Patience, optional
-        How long to wait.
-    spared : iterable of str
-        Parties whose loss does not end the run.
+    The loss of a party in `spared` does not end the run.
     """
 
     def __init__(
@@ -182,17 +171,7 @@ class GrpcAggregator:
 
 
 class GrpcChannel(Channel):
-    """A party's connection to the aggregator of its roster; opening it waits for the aggregator.
-
-    Parameters
-    ----------
-    roster : Roster
-        Everyone, and where the aggregator listens.
-    identity : Identity
-        One's own certificate and key.
-    patience : Patience, optional
-        How long to wait for the aggregator to come up.
-    """
+    """A party's connection to the aggregator of its roster; opening it waits for the aggregator."""
 
     def __init__(
         self, roster: Roster, identity: Identity, patience: Patience | None = None
