@@ -64,6 +64,7 @@ def axis_size(column: Column, bins: int, cut: Cut, gaps: bool) -> int:
     named = cut and (cut[1] != "log" or bins <= MOST_CELLS)  # more are refused
     if named or isinstance(column, Categorical | Ordinal):
         return len(axis_of(column, bins, cut, gaps).names)
+    column.check_range()  # before a charge: an axis would refuse it only afterwards
     return bins + (len(GAPS) if gaps else 0)
 
 
