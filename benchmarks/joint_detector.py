@@ -1,6 +1,6 @@
 """The joint detector beside staying alone, one release over pooled records, and merged releases.
 
-    PRIVOD_DATA=folder python benchmarks/joint_detector.py [--quick | --smoke]
+    PRIVOD_DATA=folder python -m scripts.run_benchmark benchmarks/joint_detector.py [--quick]
 
 Labeled sets of PRIVOD_DATA, cut to 10,000 rows, are dealt to five holders: at random, or skewed (by
 the first column with a little noise, so that every holder has another part of its range). Means of

@@ -26,7 +26,7 @@ from tests.test_published_outliers import (
 def test_whether_a_run_is_refused_depends_on_the_declared_ranges_alone(
     partition: str, width: float
 ) -> None:
-    asked = question(partition)
+    asked = question(partition, n_tables=3, min_shared_tables=1)
 
     def refused(farthest: float) -> bool:
         points = all_points()
