@@ -38,6 +38,7 @@ system: $(VENV)/ready-test
 	  wanted=""; \
 	  command -v chromium > /dev/null || wanted="$$wanted chromium"; \
 	  ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || wanted="$$wanted postgresql"; \
+	  command -v java > /dev/null || wanted="$$wanted openjdk-17-jre-headless"; \
 	  if [ -n "$$wanted" ]; then \
 	    apt-get update -qq; \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$wanted > /dev/null \

@@ -1,6 +1,6 @@
 """How long, and how much memory, do rows take that do not fit into memory?
 
-Three sets are made, each in one Parquet file, and removed when its steps are done:
+Sets are made, each in one Parquet file, and removed when its steps are done:
 
 - persons: six numbers, three categories and a person as a text. They are registered (clipped,
   coded, of each person two rows kept) by privod and by Polars streaming, then counted: a histogram,
@@ -8,6 +8,8 @@ Three sets are made, each in one Parquet file, and removed when its steps are do
   checks the seals of all it reads), Polars and DuckDB on the same files; and by one and two Dask
   workers, each bound to a core of its own.
 - plain: six numbers alone, and many rows, registered and asked the same.
+  Both are registered in place, too: the Parquet file, a table of DuckDB, and the file on Spark.
+- lake: six numbers in 10^7 rows, in a folder that names their file many times: 10^9 rows in place.
 - points: six numbers. The exact number of outliers in three of them is counted by parts of space,
   holding at most a quarter of the points at once, and with all of them in memory.
 
@@ -16,6 +18,7 @@ on a busy machine the clock says little; counts must be equal.
 
     python benchmarks/race_engines.py                                # 10^7, 10^8 and 3 x 10^6 rows
     python benchmarks/race_engines.py --sets persons --rows 1000000
+    python benchmarks/race_engines.py --sets lake --rows 1e9         # once
     python benchmarks/race_engines.py --quick                        # 10^5 of persons and of points
 """
 
@@ -30,6 +33,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +48,12 @@ from privod.curator.rows import RowStore
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Equal
 from privod.data.folding import SomeRows
-from privod.engines import SizeClass, open_rows
+from privod.data.views import SeenFold, View
+from privod.engines import InPlace, SizeClass, open_rows
 from privod.engines.dask_cluster import DaskCluster
 from privod.engines.size import IN_MEMORY
 from privod.engines.source import RegisteredRows
+from privod.engines.spark_cluster import SparkCluster
 from privod.mechanisms import seeded
 from privod.outliers.crowds.by_space import CreditsBySpace, boxes_around
 from privod.outliers.grid.grid import Grid
@@ -89,16 +97,29 @@ def make(folder: Path, rows: int, plain: bool) -> None:
             writer.write_table(pa.table(some))
 
 
-def register(folder: Path, rows: int) -> int:
-    """Take the source in as a curator does."""
-    size = SizeClass(max(rows, IN_MEMORY + 1))
-    source = folder / "source.parquet"
+def register(folder: Path, rows: int, holder: str = "stored") -> int:
+    """Take the source in as a curator does, or where it lies."""
+    size, lake = SizeClass(max(rows, IN_MEMORY + 1)), folder / "lake"
+    source: Any = folder / "source.parquet"
     plain = "who" not in pa_parquet.read_schema(source).names
-    name, seal, report = RowStore(folder / "rows").keep(
-        source, PLAIN if plain else DOMAIN, size=size
-    )
-    (folder / "where.json").write_text(json.dumps([name, seal]))
+    domain = PLAIN if plain else DOMAIN
+    if holder == "duckdb":
+        source = InPlace(f"duckdb:{folder / 'source.duckdb'}#source").look_up(domain)
+    elif holder == "parquet":
+        source = InPlace(str(lake if lake.exists() else source)).look_up(domain)
+    name, seal, report = RowStore(folder / "rows").keep(source, domain, size=size)
+    (folder / f"{holder}.json").write_text(json.dumps([name, seal]))
     return report.kept
+
+
+def make_duckdb(folder: Path, _rows: int) -> int:
+    """Write the source into a table of DuckDB."""
+    import duckdb
+
+    with duckdb.connect(str(folder / "source.duckdb")) as connection:
+        sql = f"CREATE TABLE source AS SELECT * FROM '{folder / 'source.parquet'}'"  # noqa: S608
+        connection.execute(sql)
+    return 0
 
 
 def register_polars(folder: Path, _rows: int) -> int:
@@ -122,22 +143,29 @@ def register_polars(folder: Path, _rows: int) -> int:
     return int(pl.scan_parquet(folder / "polars.parquet").select(pl.len()).collect().item())
 
 
-def stored(folder: Path, engine: DaskCluster | None = None) -> RegisteredRows:
+def stored(
+    folder: Path, engine: DaskCluster | SparkCluster | None = None, holder: str = "stored"
+) -> RegisteredRows:
     """What was registered."""
-    name, seal = json.loads((folder / "where.json").read_text())
+    name, seal = json.loads((folder / f"{holder}.json").read_text())
     return open_rows(folder / "rows" / name, seal, engine)
 
 
-def histogram(folder: Path, _rows: int) -> list[int]:
+def seen(folder: Path, holder: str = "stored") -> Table:
+    """The six numbers as questions see them."""
+    return Table.over(PLAIN, stored(folder, None, holder).seen(PLAIN))
+
+
+def histogram(folder: Path, _rows: int, holder: str = "stored") -> list[int]:
     """Twenty bins of one column."""
-    counts = Table.over(PLAIN, stored(folder)).counts([("n0", Equal(-4, 4, 20))])
+    counts = seen(folder, holder).counts([("n0", Equal(-4, 4, 20))])
     return [int(count) for count in counts]
 
 
-def detector(folder: Path, _rows: int) -> int:
+def detector(folder: Path, _rows: int, holder: str = "stored") -> int:
     """The release of a detector, of which the number of records is told."""
     query = DetectorProfile(columns=PLAIN.names, epsilon=10**6)
-    return int(query.answer(Table.over(PLAIN, stored(folder)), seeded(0)).value.total)
+    return int(query.answer(seen(folder, holder), seeded(0)).value.total)
 
 
 def crowds(folder: Path, _rows: int) -> int:
@@ -154,9 +182,49 @@ def crowds_in_memory(folder: Path, _rows: int) -> int:
     return count_outliers(OVER.points(Table.over(PLAIN, stored(folder))), RADIUS, CROWD)
 
 
-def grid(folder: Path, _rows: int) -> list[int]:
+def grid(folder: Path, _rows: int, holder: str = "stored") -> list[int]:
     """All cells of the grid."""
-    return told(stored(folder).fold(GRID.counting()))
+    return told(seen(folder, holder).fold(GRID.counting()))
+
+
+def spark(folder: Path, _rows: int) -> tuple[list[int], float, float]:
+    """The grid by two threads of Spark that read the files; the first time compiles.
+
+    The times are without starting: by the clock, and of all processors of Spark and its workers.
+    """
+    engine = SparkCluster.open("spark:local[2]")
+    try:
+        rows = stored(folder, engine, "parquet")
+        engine.check(rows)
+        counting = SeenFold(GRID.counting(), View(PLAIN))
+        engine.fold(rows, counting)
+        walls, spent = [], []
+        for _ in range(REPEATS):
+            before, start = tree_seconds(), time.perf_counter()
+            found = engine.fold(rows, counting)
+            walls.append(time.perf_counter() - start)
+            spent.append(tree_seconds() - before)
+        return told(found), min(walls), min(spent)
+    finally:
+        engine.close()
+
+
+def tree_seconds() -> float:
+    """Processor seconds of this process and all it started, also of those that ended."""
+    children: dict[int, list[int]] = {}
+    own: dict[int, float] = {}
+    for place in Path("/proc").iterdir():
+        if place.name.isdecimal():
+            with suppress(OSError):
+                fields = (place / "stat").read_text().rpartition(")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(place.name))
+                own[int(place.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    waiting, total = [os.getpid()], 0.0
+    while waiting:
+        process = waiting.pop()
+        total += own.get(process, 0)
+        waiting += children.get(process, [])
+    return total
 
 
 def told(counts: Any) -> list[int]:
@@ -245,14 +313,24 @@ STEPS: dict[str, Callable[[Path, int], Any]] = {
     "dask_2": lambda folder, _: dask(folder, 2),
     "crowds": crowds,
     "crowds_in_memory": crowds_in_memory,
+    "make_duckdb": make_duckdb,
+    "spark": spark,
 }
 ASKED = ("register", "histogram", "detector", "grid")
+OF_PERSONS = tuple(step for step in STEPS if not step.startswith(("crowds", "make", "spark")))
+for place, step in product(("parquet", "duckdb"), ASKED):
+    STEPS[f"{step}_in_{place}"] = partial(STEPS[step], holder=place)
+IN_PARQUET = tuple(f"{step}_in_parquet" for step in ASKED)
+IN_DUCKDB = ("make_duckdb", *(f"{step}_in_duckdb" for step in ASKED if step != "detector"))
 SETS = {
-    "persons": (10**7, tuple(step for step in STEPS if not step.startswith("crowds"))),
-    "plain": (10**8, ASKED),
+    "persons": (10**7, (*OF_PERSONS, *IN_PARQUET, *IN_DUCKDB, "spark")),
+    "plain": (10**8, (*ASKED, *IN_PARQUET)),
+    "lake": (10**9, IN_PARQUET),
     "points": (3 * 10**6, ("register", "crowds", "crowds_in_memory")),
 }
+IN_ONE_FILE = 10**7
 QUICK = 100_000
+EVERY_TIME = ("persons", "plain", "points")
 QUICK_SETS = ("persons", "points")  # the steps of plain are those of persons: most of it is imports
 
 
@@ -278,7 +356,12 @@ def race(name: str, rows: int, without: list[str]) -> dict[str, dict[str, Any]]:
     """Every step of a set; its files are gone afterwards."""
     found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as place:
-        make(Path(place), rows, plain=name != "persons")
+        once = min(rows, IN_ONE_FILE) if name == "lake" else rows
+        make(Path(place), once, plain=name != "persons")
+        if name == "lake":
+            (Path(place) / "lake").mkdir()
+            for number in range(rows // once):
+                os.link(Path(place) / "source.parquet", Path(place) / f"lake/{number:04d}.parquet")
         for step in SETS[name][1]:
             if step in without:
                 continue
@@ -288,16 +371,24 @@ def race(name: str, rows: int, without: list[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def kept(found: dict[str, dict[str, Any]]) -> int:
+    """How many records were kept."""
+    return int((found.get("register") or found["register_in_parquet"])["result"])
+
+
 def check(found: dict[str, dict[str, Any]]) -> None:
     """Fail unless everybody counted the same."""
-    n_kept = found["register"]["result"]
-    for step in ("register_polars", "detector"):
-        assert step not in found or found[step]["result"] == n_kept, step
-    assert "histogram" not in found or sum(found["histogram"]["result"]) == n_kept
-    for step in ("grid_polars", "grid_duckdb"):
-        assert step not in found or found[step]["result"] == found["grid"]["result"], step
-    for step in ("dask_1", "dask_2"):
-        assert step not in found or found[step]["result"][0] == found["grid"]["result"], step
+    results = {step: one["result"] for step, one in found.items()}
+    n_kept = kept(found)
+    for step, result in results.items():
+        if step.startswith(("register", "detector")):
+            assert result == n_kept, step
+        elif step.startswith("histogram"):
+            assert sum(result) == n_kept, step
+            assert result == results.get("histogram", result), step
+        elif step.startswith(("grid", "dask", "spark")):
+            counts = result[0] if step.startswith(("dask", "spark")) else result
+            assert counts == results.get("grid", counts), step
     if "crowds" in found and "crowds_in_memory" in found:
         assert found["crowds"]["result"] == found["crowds_in_memory"]["result"]
 
@@ -305,7 +396,7 @@ def check(found: dict[str, dict[str, Any]]) -> None:
 def tell(name: str, rows: int, found: dict[str, dict[str, Any]]) -> None:
     """The figures of a set."""
     print(f"figure {name}_rows {rows}")
-    print(f"figure {name}_kept {found['register']['result']}")
+    print(f"figure {name}_kept {kept(found)}")
     for step, one in found.items():
         print(f"figure {name}_{step}_processor_seconds {one['cpu']:.3g}")
         print(f"figure {name}_{step}_seconds {one['wall']:.3g}")
@@ -315,6 +406,13 @@ def tell(name: str, rows: int, found: dict[str, dict[str, Any]]) -> None:
         if f"{step}_{peer}" in found:
             ratio = found[step]["cpu"] / found[f"{step}_{peer}"]["cpu"]
             print(f"figure {name}_{step}_times_{peer} {ratio:.2f}")
+    for step, one in found.items():
+        peer, _, place = step.partition("_in_")
+        if place in ("parquet", "duckdb") and peer in found:
+            print(f"figure {name}_{step}_times_stored {one['cpu'] / found[peer]['cpu']:.2f}")
+    if "spark" in found:
+        each = found["spark"]["result"][2] / rows * 1e6
+        print(f"figure {name}_spark_grid_microseconds_a_row {each:.2f}")
     if "grid" in found:  # what docs/engines.md works out on paper
         each, registered = found["grid"]["cpu"] / rows, found["register"]["cpu"] / rows
         print(f"figure {name}_on_paper_grid_seconds_a_worker {each * ON_PAPER / WORKERS:.2g}")
@@ -332,7 +430,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
-    parser.add_argument("--rows", type=int, help="of every set, instead of its own number")
+    parser.add_argument(
+        "--rows", type=lambda text: int(float(text)), help="of every set, instead of its own number"
+    )
     parser.add_argument("--sets", nargs="*", choices=SETS)
     parser.add_argument("--without", nargs="*", choices=STEPS, default=[], help="steps left out")
     parser.add_argument("--step", choices=STEPS)
@@ -351,9 +451,11 @@ def main() -> None:
     races = {}
     quick = given.quick or given.smoke
     if given.smoke:
-        kept = ("register", "grid", "grid_polars", "grid_duckdb")
-        given.without = [step for step in STEPS if step not in kept]
-    for name in given.sets or (QUICK_SETS[:1] if given.smoke else QUICK_SETS if quick else SETS):
+        few = ("register", "grid", "register_in_parquet", "grid_in_parquet")
+        given.without = [step for step in STEPS if step not in few]
+    for name in given.sets or (
+        QUICK_SETS[:1] if given.smoke else QUICK_SETS if quick else EVERY_TIME
+    ):
         rows = 2000 if given.smoke else QUICK if quick else given.rows or SETS[name][0]
         races[name] = rows, race(name, rows, given.without)
     for name, (rows, found) in races.items():
