@@ -12,7 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
+from typer.testing import CliRunner
 
+from privod.cli import app
+from privod.client import connect
 from privod.curator import Curator
 from privod.curator.rows import RowStore
 from privod.data import Domain, Table
@@ -32,6 +35,7 @@ from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
 from privod.query.query import canonical_json
 from privod.questions.histogram.query import Histogram
+from tests.running_server import running
 from tests.test_engines import PERSONS, PLAIN, rows_of
 
 LARGE = SizeClass(sizes.IN_MEMORY + 1)
@@ -425,3 +429,35 @@ def test_a_duckdb_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises((InvalidData, InvalidParameter), match=why):
             InPlace(wrong).look_up(PLAIN)
+
+
+# ---- shell and server ---------------------------------------------------------------------------
+
+
+def test_a_server_answers_about_a_table_that_was_registered_in_place_by_the_shell(
+    tmp_path: Path,
+) -> None:
+    folder = lake(tmp_path / "lake", rows_of(300))
+    declared = tmp_path / "domain.json"
+    declared.write_text(json.dumps(PLAIN.to_json()))
+    with running(tmp_path / "curator") as server:
+        at = ["--at", str(server.curator.directory), "--json", "--yes"]
+        names = ["register", "stays", "--domain", str(declared), "--in-place", str(folder)]
+        done = CliRunner().invoke(app, [*names, *at, "--most-records", str(LARGE.most_records)])
+        assert done.exit_code == 0, done.output
+        server.curator.open_budget("stays", AddRemove(), Loss(1))
+        with connect(server.url, server.token("analyst", "stays")) as client:
+            answer = client.ask(ASK, of="stays")
+        assert sum(answer.release.value.counts) > 0
+        (folder / "part-1.parquet").unlink()
+        later = Histogram(columns=("weight",), bins=5, epsilon="0.1")
+        with (
+            connect(server.url, server.token("analyst", "stays")) as client,
+            pytest.raises(Unavailable, match="Nothing was charged"),
+        ):
+            client.ask(later, of="stays")
+        both = CliRunner().invoke(app, [*names, str(folder), *at])
+        assert both.exit_code != 0
+        elsewhere = ["--at", server.url, "--json"]
+        away = CliRunner().invoke(app, [*names, *elsewhere], env={"PRIVOD_TOKEN": "t"})
+        assert away.exit_code != 0
