@@ -440,6 +440,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.step:
         GRID.all_counts(np.zeros((1, len(NUMBERS))))  # compiled, or read from where it is kept
+        one: dict[str, Any] = {column.name: [0.0] for column in NUMBERS}
+        Table(DOMAIN, {**one, **{column.name: ["value 0"] for column in CATEGORIES}, "who": ["p"]})
         start, started = time.perf_counter(), time.process_time()  # after our own imports
         result = STEPS[given.step](given.folder, given.rows)
         wall, cpu = time.perf_counter() - start, time.process_time() - started
