@@ -92,10 +92,10 @@ def test_both_distributions_carry_the_addresses_through_their_sources(
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / distribution / name, source / name)
     package = "privod_client" if distribution else "privod"
-    (source / "src" / package / "wire").mkdir(parents=True)
+    for folder in ("", "ledger", "wire"):
+        (source / "src" / package / folder).mkdir(parents=True)
+        (source / "src" / package / folder / "__init__.py").touch()
     (source / "src" / package / "version.py").write_text('__version__ = "9.9"\n')
-    for folder in (source / "src" / package, source / "src" / package / "wire"):
-        (folder / "__init__.py").touch()
     command = [sys.executable, "setup.py", "--quiet", "egg_info"]
     subprocess.run(command, check=True, cwd=source, capture_output=True)
     (told,) = (source / "src").glob("*.egg-info/PKG-INFO")

@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.main import get_command
@@ -20,7 +20,9 @@ from privod.errors import NeedsConfirmation
 from privod.ledger.acts import ACTS, Act, OpenBudget, Part, parts_of
 from privod.privacy import CrowdAdjacency
 from privod.wire.acts import shown
-from privod.wire.protocol import CuratorProtocol
+
+if TYPE_CHECKING:
+    from privod.client import AnyCurator
 
 Done = TypeVar("Done")
 
@@ -63,7 +65,7 @@ def _command(act: type[Act[Any]]) -> Callable[..., None]:
     return run
 
 
-def _opened(at: str, here: bool, database: str | None) -> CuratorProtocol:
+def _opened(at: str, here: bool, database: str | None) -> AnyCurator:
     if here:
         return Curator.open(at, database=database, restoring=True, create=False)
     return curator_at(at)
@@ -95,7 +97,7 @@ def _read(part: Part, typed: Any) -> Any:
     return read_adjacency(typed).to_json() if part.kind == "adjacency" else typed
 
 
-def _confirmed(curator: CuratorProtocol, act: Act[Done], yes: bool, as_json: bool) -> Done:
+def _confirmed(curator: AnyCurator, act: Act[Done], yes: bool, as_json: bool) -> Done:
     """Do an act; what it means is said first, and what it gives up must be confirmed.
 
     What gives nothing up is asked about only where somebody is there to answer.
@@ -113,7 +115,7 @@ def _confirmed(curator: CuratorProtocol, act: Act[Done], yes: bool, as_json: boo
         return curator.do(act, confirmed=True)
 
 
-def _figures(curator: CuratorProtocol, act: Act[Any]) -> str:
+def _figures(curator: AnyCurator, act: Act[Any]) -> str:
     """How many records a crowd protects, for an owner beside the rows."""
     if not isinstance(curator, Curator) or not isinstance(act, OpenBudget):
         return ""

@@ -16,9 +16,8 @@ from privod.cli.output import complain
 from privod.errors import BudgetExceeded, InvalidParameter, PrivodError
 
 if TYPE_CHECKING:
-    from privod.client import Client
+    from privod.client import AnyCurator, Client
     from privod.data.sources import CsvDialect
-    from privod.wire.protocol import CuratorProtocol
 
 LOCATION_VARIABLE = "PRIVOD_AT"
 DATABASE_VARIABLE = "PRIVOD_DATABASE"
@@ -137,7 +136,7 @@ def dialect_of(separator: str, **given: Any) -> CsvDialect:
     return CsvDialect(separator="\t" if separator == "tab" else separator, **given)
 
 
-def curator_at(location: str, *, read_only: bool = False, create: bool = False) -> CuratorProtocol:
+def curator_at(location: str, *, read_only: bool = False, create: bool = False) -> AnyCurator:
     """The curator in a directory, or a client of the one behind an address."""
     if location.startswith(("http://", "https://")):
         from privod.client import connect

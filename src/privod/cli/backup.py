@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, Directory, app
 from privod.cli.output import emit, progress_bars, words
 
@@ -25,7 +24,7 @@ def backup(
     with progress_bars(as_json):
         found = copy(Curator.open(at, create=False), destination)
     text = f"Copied {found.entries} entries. Note the head of the copy elsewhere: {found.head}"
-    emit(wire.Verification.of(found), as_json, words(text, "green"))
+    emit(found, as_json, words(text, "green"))
 
 
 @app.command()
@@ -46,7 +45,7 @@ def restore(
         " missing with `privod charge`, then accept it with `privod accept-restored`. Revoke again"
         f" the tokens revoked since. Head: {found.head}"
     )
-    emit(wire.Verification.of(found), as_json, words(text, "green"))
+    emit(found, as_json, words(text, "green"))
 
 
 @app.command()
@@ -65,4 +64,4 @@ def migrate(
         f"Moved {found.entries} entries and verified both sides. From now on give the URL as"
         f" PRIVOD_DATABASE; the old ledger takes no more entries. Head: {found.head}"
     )
-    emit(wire.Verification.of(found), as_json, words(text, "green"))
+    emit(found, as_json, words(text, "green"))

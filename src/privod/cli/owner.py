@@ -341,4 +341,4 @@ def verify(
         f" {found.releases} releases, {found.datasets} data sets."
         f" Note its head elsewhere: {found.head}"
     )
-    emit(wire.Verification.of(found), as_json, words(text, "green"))
+    emit(found, as_json, words(text, "green"))

@@ -26,7 +26,7 @@ from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
 from privod.ledger.chain import Charge, Entry
 from privod.ledger.prices import Price, PricedCharge, fitting
 from privod.ledger.store import DataSet
-from privod.ledger.verification import Verification
+from privod.ledger.verified import Verification
 from privod.ledger.witness import Head
 
 __all__ = [

@@ -50,7 +50,8 @@ from privod.ledger.prices import Price, check_meaning
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.store import DataSet, short_text
-from privod.ledger.verification import Verification, verify
+from privod.ledger.verification import verify
+from privod.ledger.verified import Verification
 from privod.ledger.witness import Head, Witnesses
 from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts
 from privod.query.query import Query, Release

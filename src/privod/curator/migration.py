@@ -14,7 +14,7 @@ from privod.ledger.database import Connection
 from privod.ledger.private_files import private_directory, private_file, sync_file
 from privod.ledger.schema import TABLES
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
-from privod.ledger.verification import Verification
+from privod.ledger.verified import Verification
 
 
 def backup(curator: Curator, destination: str | Path) -> Verification:

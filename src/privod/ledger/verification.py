@@ -9,7 +9,7 @@ with its witness.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -38,6 +38,7 @@ from privod.ledger.replay import (
     never_entered,
     replayed,
 )
+from privod.ledger.verified import Verification
 from privod.ledger.witness import Witnesses
 from privod.privacy import (
     Adjacency,
@@ -51,22 +52,6 @@ from privod.privacy import (
 from privod.progress import track
 from privod.query.catalog import known_kind
 from privod.query.query import canonical_json
-
-
-@dataclass(frozen=True)
-class Verification:
-    """A ledger that holds: where it ends, and how much was looked at.
-
-    `head` is what to note elsewhere, for `Curator.verify(expected_head=...)`. `without_rows` names
-    data sets whose rows are not in this directory, so were not looked at.
-    """
-
-    head: str
-    entries: int
-    questions: int
-    releases: int
-    datasets: int
-    without_rows: tuple[str, ...]
 
 
 class SealedRows(Protocol):

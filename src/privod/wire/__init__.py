@@ -1,88 +1,14 @@
 """One JSON model of every noun: command line, server and client write and read the same.
 
-`reading` turns nouns into the curator's own values, and `protocol` says what can be asked of any
-curator; both need the whole library, so they are imported by name.
+`reading` turns nouns into the curator's own values; it needs the whole library, so it is imported
+by name.
 """
 
+from . import nouns, problems, requests
 from .codec import decode, encode, to_text
-from .nouns import (
-    Answer,
-    AnswerListed,
-    Budget,
-    Charge,
-    DataSet,
-    Entry,
-    Guarantee,
-    Job,
-    JobListed,
-    JobState,
-    Loss,
-    NewToken,
-    Noun,
-    Parameter,
-    Preview,
-    Price,
-    PricedCharge,
-    Question,
-    Registered,
-    Request,
-    Role,
-    StoredAnswer,
-    Token,
-    Verification,
-    View,
-    Visitor,
-    answer_key,
-)
-from .problems import Failure, Problem, kind_of, problem_of
-from .requests import (
-    Ask,
-    AskPrice,
-    MakeToken,
-    NoteHead,
-    Verify,
-    WhoIsProtected,
-)
+from .nouns import *  # noqa: F403 - its __all__ names them
+from .problems import *  # noqa: F403
+from .requests import *  # noqa: F403
 
-__all__ = [
-    "Answer",
-    "AnswerListed",
-    "Ask",
-    "AskPrice",
-    "Budget",
-    "Charge",
-    "DataSet",
-    "Entry",
-    "Failure",
-    "Guarantee",
-    "Job",
-    "JobListed",
-    "JobState",
-    "Loss",
-    "MakeToken",
-    "NewToken",
-    "NoteHead",
-    "Noun",
-    "Parameter",
-    "Preview",
-    "Price",
-    "PricedCharge",
-    "Problem",
-    "Question",
-    "Registered",
-    "Request",
-    "Role",
-    "StoredAnswer",
-    "Token",
-    "Verification",
-    "Verify",
-    "View",
-    "Visitor",
-    "WhoIsProtected",
-    "answer_key",
-    "decode",
-    "encode",
-    "kind_of",
-    "problem_of",
-    "to_text",
-]
+__all__ = ["decode", "encode", "to_text"]
+__all__ += nouns.__all__ + problems.__all__ + requests.__all__

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from ..ledger.verified import Verification
+
 if TYPE_CHECKING:  # values are only looked at here, never made
     from privod import curator as values
     from privod.data import Domain
@@ -40,6 +42,7 @@ __all__ = [
     "Registered",
     "Request",
     "Role",
+    "StoredAnswer",
     "Token",
     "Verification",
     "View",
@@ -365,18 +368,6 @@ class Request(Noun):
     reason: str
     asked_by: str
     decision: str
-
-
-@dataclass(frozen=True)
-class Verification(Noun):
-    """A ledger that holds: where it ends, and how much was looked at."""
-
-    head: str
-    entries: int
-    questions: int
-    releases: int
-    datasets: int
-    without_rows: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+../../../../src/privod/ledger/__init__.py
