@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -209,6 +210,7 @@ class Curator:
         confirmed: bool = False,
         intake: IntakeReport | None = None,
         most_records: int = UNLESS_DECLARED,
+        keep: Callable[..., tuple[str, str, IntakeReport]] | None = None,
     ) -> Registered:
         """Take in rows for good, and tell the owner what became of them.
 
@@ -236,6 +238,8 @@ class Curator:
             needed. Up to ten million, rows are held in memory while questions are asked. Beyond,
             they are read from disk for each question, and questions that need all of them at once
             may not be asked.
+        keep : callable, optional
+            Who writes the rows, as `RowStore.keep` does; by default this process.
         """
         size = SizeClass(most_records)
         short_text(name, "name")
@@ -244,7 +248,7 @@ class Curator:
         if isinstance(source, InPlace):
             source = source.look_up(domain, self._rows.engine)
             self._refuse_second_ledger(source.table, continues)
-        folder, seal, report = self._rows.keep(
+        folder, seal, report = (keep or self._rows.keep)(
             source, domain, dialect, size, confirmed=confirmed, intake=intake
         )
         try:
@@ -270,6 +274,11 @@ class Curator:
                 f"This table is registered in place as {names[0]!r}, with budgets of its own."
                 f" Versions of one table share them: add --continues {names[0]}."
             )
+
+    @property
+    def rows_folder(self) -> Path:
+        """Where the rows of all data sets are."""
+        return self._rows.directory
 
     def same_rows_as(self, of: str) -> tuple[str, ...]:
         """Which data sets with other budgets hold the very same rows, for the owner alone."""

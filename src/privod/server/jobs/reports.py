@@ -1,39 +1,48 @@
-"""Whom narrow promises protect, counted over the rows in a worker process, for the owner alone."""
+"""What owners want of rows, done in a worker process: a file taken in, who is protected.
+
+Only the owner sees what comes of it, so it may end at a limit because of rows.
+"""
 
 from __future__ import annotations
 
 import json
 import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 from privod.curator import Curator
 from privod.curator.protection import SAMPLE, Protection
+from privod.data import Domain
+from privod.data.csv_file import CsvDialect
+from privod.data.intake import IntakeReport, LossyIntake
+from privod.engines.size import SizeClass
 from privod.errors import LimitReached, Unavailable
 from privod.privacy import Adjacency
 from privod.server.jobs.worker import where
 from privod.server.jobs.workers import TaskFailed, Worker
 from privod.server.limits import Limits
+from privod.wire import Problem
 
 ONE_AT_A_TIME = (
-    "This server is making a report of who is protected, and makes one at a time. Try again when it"
-    " is done, or run `privod protected` where the curator is."
+    "This server takes in a file or makes a report of who is protected, one at a time. Try again"
+    " when it is done, or run `privod` where the curator is."
 )
 TOO_MUCH = (
-    "The report took longer, or more memory, than this server allows. Run `privod protected` where"
-    " the curator is."
+    "This took longer, or more memory, than this server allows an owner. Run `privod` where the"
+    " curator is."
 )
 
 
 class Reports:
-    """Reports about rows, one at a time, within the server's limits.
-
-    Such a report may end at a limit because of rows: its reader, the owner, may know them.
+    """A worker for owners, one task at a time, within the server's limits.
 
     Parameters
     ----------
     curator : Curator
         Who holds the rows.
     limits : Limits
-        What a report may take.
+        What a task may take.
     """
 
     def __init__(self, curator: Curator, limits: Limits) -> None:
@@ -53,17 +62,48 @@ class Reports:
             "sample": sample,
             **where(rows),
         }
-        if not self._one.acquire(blocking=False):
+        written = self._run(task, of, 0.0)
+        return tuple(Protection.from_json(one) for one in json.loads(written))
+
+    def keep(
+        self,
+        source: Path,
+        domain: Domain,
+        dialect: CsvDialect | None,
+        size: SizeClass,
+        *,
+        confirmed: bool,
+        intake: IntakeReport | None,
+    ) -> tuple[str, str, IntakeReport]:
+        """Take in the rows of a file, as `RowStore.keep` does; a small one may unpack to a lot."""
+        task = {
+            "kind": "keep",
+            "rows": str(self._curator.rows_folder),
+            "path": str(source),
+            "domain": domain.to_json(),
+            "dialect": None if dialect is None else asdict(dialect),
+            "most_records": size.most_records,
+            "confirmed": confirmed,
+            "intake": None if intake is None else intake.to_json(),
+        }
+        told = json.loads(self._run(task, None, self._limits.report_seconds))
+        if "folder" in told:
+            return told["folder"], told["seal"], IntakeReport.from_json(told["report"])
+        if "lossy" in told:
+            raise LossyIntake(told["message"], IntakeReport.from_json(told["lossy"]))
+        raise Problem(**told).exception()
+
+    def _run(self, task: dict[str, Any], of: str | None, wait: float) -> bytes:
+        if not self._one.acquire(timeout=wait):
             raise LimitReached(ONE_AT_A_TIME)
         try:
             self._worker.prepare(of)
-            written = self._worker.run(task, self._limits.report_seconds)
+            return self._worker.run(task, self._limits.report_seconds)
         except TaskFailed:
             raise Unavailable(TOO_MUCH) from None
         finally:
-            self._worker.end()  # it holds rows, and reports are rare
+            self._worker.end()  # it holds rows, and owners ask rarely
             self._one.release()
-        return tuple(Protection.from_json(one) for one in json.loads(written))
 
     def close(self) -> None:
         """End the worker process."""

@@ -15,21 +15,22 @@ from starlette.datastructures import UploadFile
 from privod.curator import Curator, Registered
 from privod.data import Domain
 from privod.errors import InvalidData, InvalidParameter
+from privod.server.jobs.reports import Reports
 
 PREFIX = "upload-"  # then the process that takes it in
 ENDINGS = (".csv", ".parquet")
 
 
 def register(
-    curator: Curator, name: str, domain: Domain, file: UploadFile, **how: Any
+    curator: Curator, reports: Reports, name: str, domain: Domain, file: UploadFile, **how: Any
 ) -> Registered:
-    """Register an uploaded file, as `Curator.register` does."""
+    """Register an uploaded file, as `Curator.register` does; a worker process reads it."""
     if not name.strip(". "):
         rule = "must not be only dots"  # which would not survive in the address of a page
         raise InvalidParameter("name", rule, name, "Try 'patients-2026'.")
     with _on_disk(curator, file) as path:
         try:
-            return curator.register(name, path, domain, **how)
+            return curator.register(name, path, domain, keep=reports.keep, **how)
         except InvalidData as problem:
             # The reader names the file where we put it; whoever sent it knows it by its name.
             said = str(problem).replace(repr(str(path)), repr(file.filename or "file"))

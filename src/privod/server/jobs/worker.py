@@ -26,9 +26,11 @@ import pyarrow as pa
 
 from privod.curator.protection import who_is_protected
 from privod.curator.publication import written
-from privod.curator.rows import KeptRows
+from privod.curator.rows import KeptRows, RowStore
 from privod.data import Domain, Table
 from privod.data.csv_file import CsvBytes, CsvDialect
+from privod.data.intake import IntakeReport, LossyIntake
+from privod.engines.size import SizeClass
 from privod.errors import InvalidData, PrivodError
 from privod.privacy import Loss, adjacency_from_json
 from privod.progress import listening
@@ -37,6 +39,7 @@ from privod.query.catalog import query_from_json
 from privod.query.scorer import Scorable
 from privod.server.jobs.comparing import differences
 from privod.server.jobs.encoding import encode, read_stored
+from privod.wire import problem_of
 
 READY, PROGRESS, DONE, FAILED = b"+", b"p", b"d", b"f"
 """How a worker's messages begin."""
@@ -117,6 +120,8 @@ def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -
         return _answer(task, tables, channel)
     if kind == "protected":
         return _protected(task, tables)
+    if kind == "keep":
+        return _keep(task)
     if kind == "budget":
         return _budget_picture(task)
     if kind == "score":
@@ -158,6 +163,25 @@ def _protected(task: dict[str, Any], tables: dict[str, Table]) -> bytes:
     groups = [[adjacency_from_json(one) for one in group] for group in task["groups"]]
     found = [who_is_protected(table, group, sample=task["sample"]) for group in groups]
     return json.dumps([one.to_json() for one in found]).encode()
+
+
+def _keep(task: dict[str, Any]) -> bytes:
+    """The rows of an owner's file in a folder, or why they are not."""
+    dialect, intake = task["dialect"], task["intake"]
+    try:
+        folder, seal, report = RowStore(Path(task["rows"])).keep(
+            Path(task["path"]),
+            Domain.from_json(task["domain"]),
+            None if dialect is None else CsvDialect(**dialect),
+            SizeClass(task["most_records"]),
+            confirmed=task["confirmed"],
+            intake=None if intake is None else IntakeReport.from_json(intake),
+        )
+    except LossyIntake as lossy:
+        return json.dumps({"message": str(lossy), "lossy": lossy.report.to_json()}).encode()
+    except PrivodError as problem:
+        return json.dumps(problem_of(problem)["error"]).encode()
+    return json.dumps({"folder": folder, "seal": seal, "report": report.to_json()}).encode()
 
 
 def _score(task: dict[str, Any]) -> bytes:

@@ -155,6 +155,7 @@ def register(
     )
     registered = uploads.register(
         site_of(request).curator,
+        site_of(request).reports,
         name,
         Domain.from_json(declared),
         file,

@@ -87,6 +87,7 @@ def register(request: Request) -> Response:
             raise InvalidData("No file was sent. Choose a CSV or Parquet file.")
         uploads.register(
             site_of(request).curator,
+            site_of(request).reports,
             form["name"],
             domain,
             file,
