@@ -7,6 +7,8 @@ import math
 import socket
 import ssl
 import struct
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ from privod.joint.exact.protocol import opened, split
 from privod.joint.exact.question import LARGEST_SQUARE, NOT_PROTECTED, ExactOutliers
 from privod.joint.pki import make_identities
 from privod.joint.question import joint_question
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 
@@ -335,6 +338,22 @@ def test_an_engine_of_another_version_is_refused_before_it_gets_anything(tmp_pat
     python.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(ProtocolAborted, match="ended before it had an answer"):
         EngineProcess(python)
+
+
+def test_an_engine_ends_with_its_party_whatever_it_computes() -> None:
+    computing = """
+import sys, time
+from privod.joint.exact.runner import end_with_party
+end_with_party(sys.stdin.buffer)
+print("computing", flush=True)
+time.sleep(600)
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", computing], **pipes) as engine:  # type: ignore[call-overload]
+        assert engine.stdout.readline() == b"computing\n"
+        assert engine.poll() is None
+        engine.stdin.close()  # as the kernel does for a party that is killed
+        assert engine.wait(PATIENCE) == 1
 
 
 def test_the_list_of_packages_has_a_hash_for_each_and_names_no_host() -> None:

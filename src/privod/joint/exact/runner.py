@@ -14,6 +14,7 @@ import struct
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from threading import Thread
 from typing import IO, Any
 
 LENGTH = struct.Struct(">Q")
@@ -222,6 +223,16 @@ def connect(job: dict[str, Any]) -> Any:
     return lib.link.create_brpc(description, job["rank"])
 
 
+def end_with_party(source: IO[bytes]) -> None:
+    """End this process once its party is gone, which may have been killed and told nobody."""
+
+    def watch() -> None:
+        source.read(1)  # nothing more is sent: this returns when the pipe is closed
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
 def main() -> None:
     """Say who it is, compile, wait for shares, compute, hand the shares of the answer back."""
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -240,6 +251,7 @@ def main() -> None:
     engine = Engine(link, code)
     rows = engine.np.frombuffer(read(source), "<u8").reshape(job["rows"], -1, 2)
     sample = engine.np.frombuffer(read(source), "<u8").astype(int)
+    end_with_party(source)
     told = compute(engine, job, rows, sample, lambda done, total: say(done=done, total=total))
     say(answer=len(told))
     write(sink, told.tobytes())
