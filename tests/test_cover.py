@@ -22,7 +22,12 @@ from privod.outliers.crowds.cover import (
     cover,
 )
 from privod.outliers.crowds.distance import crowds
-from privod.outliers.crowds.kernels.cover_bounds import around_vertices, around_vertices_of_plane
+from privod.outliers.crowds.kernels.cover_bounds import (
+    around_vertices,
+    around_vertices_of_plane,
+    largest_core,
+    near_pairs,
+)
 from tests.reference.cover import cover as reference_cover
 
 Floats = NDArray[np.float64]
@@ -104,6 +109,58 @@ def test_it_bounds_every_ball_grows_with_points_and_by_at_most_one(
 def test_no_ball_anywhere_holds_more(points: Floats, x: float, y: float, z: float) -> None:
     center = np.array([[x, y, z]])
     assert crowds(points, 2.0, at=center)[0] <= cover(points, 2.0, EXTENT)
+
+
+def compared(points: Floats, radius: float) -> int:
+    """The cover where every pair is compared, too."""
+    return Cover(points, radius, EXTENT, cores=True).of(np.ones(len(points), dtype=bool))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(3, 6).flatmap(lambda d: st.tuples(clouds(d, 25), st.tuples(*[coordinates] * d))),
+    st.sampled_from([0.0, 0.5, 1.0, 2.5, 4.0, 7.0]),
+)
+def test_comparing_pairs_is_tighter_and_still_grows_by_at_most_one(
+    case: tuple[Floats, tuple[float, ...]], radius: float
+) -> None:
+    points, extra = case
+    before = compared(points, radius)
+    assert before <= cover(points, radius, EXTENT)
+    assert before >= crowds(points, radius, at=np.vstack([points, points.mean(axis=0)])).max()
+    middles = np.array([(one + two) / 2 for one, two in itertools.combinations(points, 2)])
+    assert before >= crowds(points, radius, at=middles.reshape(-1, points.shape[1])).max(initial=0)
+    assert before <= compared(np.vstack([points, extra]), radius) <= before + 1
+
+
+def test_in_many_columns_comparing_pairs_is_several_times_tighter() -> None:
+    points = np.random.default_rng(0).normal(size=(200, 30))
+    radius = 3.0  # few pairs are within two of it, though all shadows are
+    assert cover(points, radius, EXTENT) > 100
+    assert compared(points, radius) < 20
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 12), st.integers(0, 2**32 - 1), st.integers(1, 8))
+def test_the_largest_core_is_that_of_trying_all_subsets(n: int, seed: int, enough: int) -> None:
+    draw = np.random.default_rng(seed)
+    near = np.triu(draw.random((n, n)) < 0.5, 1)
+    near = near | near.T
+    chosen = np.flatnonzero(draw.random(n) < 0.8)
+    best = 0
+    for size in range(1, len(chosen) + 1):
+        for some in itertools.combinations(chosen.tolist(), size):
+            best = max(best, int(near[np.ix_(some, some)].sum(axis=1).min()) + 1)
+    assert largest_core(near, chosen, enough) == min(best, enough)
+
+
+def test_pairs_at_exactly_the_reach_are_near() -> None:
+    points = np.array([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0], [0.0, 0.0, 5.0000001]])
+    assert near_pairs(points, 5.0).tolist() == [
+        [False, True, False],
+        [True, False, True],
+        [False, True, False],
+    ]
 
 
 def test_subsets_are_counted_by_themselves() -> None:

@@ -124,7 +124,7 @@ class Counted:
         """A smooth noise, and its bound on these points."""
         smooth = smooth_noise(noise, epsilon)
         most = count_sensitivity(K, self.d, Replace(), len(self.points))
-        cover = GroupedCover(self.points, self.scaled, EXTENT)
+        cover = GroupedCover(self.points, self.scaled, EXTENT, cores=True)  # N is public
         _, rung = count_with_bound(self.points, self.scaled, K, smooth, Replace(), cover, most)
         return smooth, smooth.staircase.value(rung)
 

@@ -44,6 +44,8 @@ class GroupedCover:
         A public bound of the coordinates' absolute values.
     groups
         A number for each point; None where all are of one group.
+    cores
+        As in `Cover`.
     """
 
     def __init__(
@@ -52,8 +54,10 @@ class GroupedCover:
         radius: float,
         extent: float,
         groups: NDArray[np.int64] | None = None,
+        *,
+        cores: bool = False,
     ) -> None:
-        self._cover = Cover(numbers, radius, extent)
+        self._cover = Cover(numbers, radius, extent, cores=cores)
         self._groups = groups
 
     def of(self, chosen: NDArray[np.bool_], enough: int) -> int:

@@ -43,15 +43,20 @@ def crowd_bytes(records: int, n_axes: int) -> int:
     return WORD * records * (points + tree + counts)
 
 
+MOST_COMPARED = 4096  # records of which a cover compares every pair
+
+
 def cover_bytes(records: int, n_axes: int) -> int:
     """What a cover of any subset of the points takes beside their crowds, for two at a time.
 
     In the plane every point may lie in a cell of its own, with nine cells of centers around it.
-    Elsewhere columns are sorted, and points are put in the order of their blocks of vertices.
+    Elsewhere columns are sorted, and points are put in the order of their blocks of vertices; of
+    few records every pair is compared.
     """
     words = 480 if n_axes == 2 else 26 * n_axes + 24
     lattice = 2 * 2001 * 2001 // 2 + 2 * 32**4 // 2  # vertices of a plane, and of a block
-    return WORD * (records * words + lattice)
+    pairs = records**2 if n_axes > 2 and records <= MOST_COMPARED else 0
+    return WORD * (records * words + lattice) + pairs
 
 
 def likeness_bytes(records: int, n_columns: int) -> int:

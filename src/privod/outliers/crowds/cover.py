@@ -19,6 +19,8 @@ from privod.outliers.crowds.distance import as_points
 from privod.outliers.crowds.kernels.cover_bounds import (
     around_vertices,
     around_vertices_of_plane,
+    largest_core,
+    near_pairs,
     slide,
 )
 from privod.outliers.crowds.kernels.cover_plane import densest, gather
@@ -50,14 +52,21 @@ class Cover:
         Of the ball.
     extent
         A public bound of the coordinates' absolute values.
+    cores
+        Whether pairs of points are compared too, above the plane: by public numbers alone.
     """
 
-    def __init__(self, points: NDArray[Any], radius: float, extent: float) -> None:
+    def __init__(
+        self, points: NDArray[Any], radius: float, extent: float, *, cores: bool = False
+    ) -> None:
         self._points = as_points(points)
         self._radius = float(radius) * (1 + SLACK)
         self._extent = extent
         self._fine = radius > 0 and extent <= LARGEST_EXTENT * radius
         self._plane = None
+        self._near = None
+        if cores and self._points.shape[1] > 2:  # two points of a ball are within two radii
+            self._near = near_pairs(self._points, 2 * self._radius * (1 + SLACK))
         if self._fine and self._points.shape[1] == 2:
             self._plane = _Plane(self._points, float(radius))
         else:
@@ -85,6 +94,8 @@ class Cover:
                 best = self._around_vertices((column, (column + 1) % d), chosen, best)
             if d in SPACE_FINENESS:
                 best = self._around_vertices(tuple(range(d)), chosen, best)
+        if self._near is not None:
+            best = int(largest_core(self._near, np.flatnonzero(chosen), best))
         return best
 
     def _along(self, column: int, chosen: NDArray[np.bool_], enough: int) -> int:

@@ -13,6 +13,7 @@ from privod.questions.outlier_count.query import NOISES, OutlierCount
 
 DOMAIN = Domain((Numeric("x", -100, 100),))
 MIXED = Domain((Numeric("x", -100, 100), Categorical("kind", ("a", "b"))))
+SPACE = Domain(tuple(Numeric(name, -100, 100) for name in ("x", "y", "z")))
 MAX_CROWD = 2
 SMOOTH = ("heavy", "laplace", "gaussian")
 DELTAS = {"laplace": "0.001", "gaussian": "0.1"}
@@ -47,7 +48,18 @@ def worst_cases(kind: type[OutlierCount] = OutlierCount) -> tuple[WorstCase, ...
     for noise in SMOOTH:
         query = _query(kind, noise, MAX_CROWD + 1, AddRemove())
         found.append(WorstCase(query, calm, tense))
-    return tuple(found)
+    in_space = [_query(kind, noise, MAX_CROWD, Replace(), **MOVED) for noise in SMOOTH]
+    return (*found, *(WorstCase(query, *_space_pair()) for query in in_space))
+
+
+def _space_pair() -> tuple[Table, Table]:
+    """Six groups around a place, each a radius from it and farther from each other."""
+    axes = np.repeat(np.vstack([np.eye(3), -np.eye(3)]), MAX_CROWD, axis=0)
+    tables = []
+    for place in (50.0, 0.0):
+        rows = np.vstack([axes, np.full(3, place)])
+        tables.append(Table(SPACE, dict(zip(SPACE.names, rows.T, strict=True))))
+    return tables[0], tables[1]
 
 
 def _mixed_pair() -> tuple[Table, Table]:

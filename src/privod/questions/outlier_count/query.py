@@ -52,7 +52,7 @@ from privod.query.crowd_count import CrowdCount, crowd_in_words
 from privod.query.distances import (
     EXAMPLE_RADIUS,
 )
-from privod.query.memory import cover_bytes, crowd_bytes
+from privod.query.memory import MOST_COMPARED, cover_bytes, crowd_bytes
 from privod.query.preview import CERTAINTY, Preview, of_counts
 from privod.query.query import Release
 
@@ -216,13 +216,16 @@ class OutlierCount(CrowdCount[CountedOutliers]):
             smooth = self._smooth(chosen)
             points = over.points(table)
             groups = over.apart(table, self.radius) if over.categorical else None
+            most = table.most_records if size is None else size
+            cores = most is not None and most <= MOST_COMPARED
+            numbers = points[:, : over.dimensions]
             count, true_rung = count_with_bound(
                 points,
                 self.radius,
                 self.max_crowd,
                 smooth,
                 self.adjacency,
-                GroupedCover(points[:, : over.dimensions], self.radius, over.extent, groups),
+                GroupedCover(numbers, self.radius, over.extent, groups, cores=cores),
                 self._sensitivity(*known),
             )
             noisy = smooth.add_to(count, smooth.staircase.value(true_rung), randomness)

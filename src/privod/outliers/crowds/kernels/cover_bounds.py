@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privod.compiling import njit
 from privod.outliers.crowds.kernels.tree import Floats, Ints
@@ -188,3 +189,46 @@ def _enter(
     at[j] = max(low, block[j] * side)
     last[j] = min(high, block[j] * side + side - 1)
     return j
+
+
+@njit(cache=True, nogil=True)
+def near_pairs(points: Floats, reach: float) -> NDArray[np.bool_]:
+    """Which two points are within this reach of each other; a point is not near itself."""
+    n = points.shape[0]
+    near = np.zeros((n, n), np.bool_)
+    square = reach * reach
+    for i in range(n):
+        for j in range(i):
+            away = 0.0
+            for axis in range(points.shape[1]):
+                gap = points[i, axis] - points[j, axis]
+                away += gap * gap
+            near[i, j] = near[j, i] = away <= square
+    return near
+
+
+@njit(cache=True, nogil=True)
+def largest_core(near: NDArray[np.bool_], chosen: Ints, enough: int) -> int:
+    """The largest k for which some of the chosen points are each near k - 1 of these, or `enough`.
+
+    The point that is near the fewest is taken away until none is left [Matula and Beck 1983].
+    """
+    size = chosen.size
+    degrees = np.zeros(size, np.int64)
+    for i in range(size):
+        for j in range(size):
+            degrees[i] += int(near[chosen[i], chosen[j]])
+    left = np.ones(size, np.bool_)
+    best = 0
+    for _ in range(size):
+        least = -1
+        for i in range(size):
+            if left[i] and (least < 0 or degrees[i] < degrees[least]):
+                least = i
+        best = max(best, degrees[least] + 1)
+        if best >= enough:
+            return enough
+        left[least] = False
+        for i in range(size):
+            degrees[i] -= int(near[chosen[least], chosen[i]])
+    return best
