@@ -19,6 +19,7 @@ from privod.audit import replay, replay_pairs, replay_question, table_pairs
 from privod.audit.pairs import HOSTILE, variants
 from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
+from privod.data.columns import UNIVERSE
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import (
     DiscreteGaussian,
@@ -37,7 +38,6 @@ from privod.outliers.grid.grid import Grid
 from privod.privacy import AddRemove, Cost, Loss, Replace, Zcdp
 from privod.query.catalog import QUERIES
 from privod.questions.detector_profile.query import DetectorProfile
-from privod.questions.detector_profile.ranges import UNIVERSE
 from privod.questions.grid_knn.query import GridKnn, Kept
 from privod.questions.histogram.query import Histogram
 
@@ -260,8 +260,10 @@ def short(stage: str) -> type[DetectorProfile]:
                     one = found.send(noisy)  # type: ignore[arg-type]
                 except StopIteration as end:
                     return end.value
-                noise = DiscreteLaplace(one.noise.scale / 2) if one.name == stage else one.noise
-                noisy = yield replace(one, noise=noise)
+                if one.name == stage:
+                    assert isinstance(one.noise, DiscreteLaplace)
+                    one = replace(one, noise=DiscreteLaplace(one.noise.scale / 2))
+                noisy = yield one
 
     return Short
 
