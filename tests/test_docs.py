@@ -92,6 +92,12 @@ def test_a_sentence_says_of_commands_alone_that_they_print(page: Path) -> None:
     assert set(said) <= commands
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_script_and_test_that_a_page_names_is_there(page: Path) -> None:
+    named = re.findall(r"`((?:tests|benchmarks|scripts)/[a-z_/]+\.py)`", page.read_text())
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
 def test_no_two_commands_have_one_name() -> None:
     def named(typer: Any) -> list[str]:
         return [one.name or one.callback.__name__ for one in typer.registered_commands]
