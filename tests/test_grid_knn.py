@@ -251,7 +251,7 @@ def test_no_rows_make_it_fail(rows: list[tuple[float, float]], drop_below: int |
     query = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=3, drop_below=drop_below)
     value = query.answer(plane(rows), secure()).value
     assert np.isfinite(value.walk(np.array([[1.0, 1.0]])).graded).all()
-    assert "New records" in query.sentence(value)
+    assert "costs nothing more" in query.sentence(value)
 
 
 @pytest.mark.parametrize(

@@ -61,15 +61,7 @@ class Asker:
 
 
 class Asking:
-    """Answers questions about the rows that a curator holds.
-
-    Parameters
-    ----------
-    witnessed : WitnessedLedger
-        Says whether the ledger may answer new questions.
-    rows, tables : RowStore, Tables
-        Where the rows are, and those that are held in memory.
-    """
+    """Answers questions about the rows that a curator holds."""
 
     def __init__(self, witnessed: WitnessedLedger, rows: RowStore, tables: Tables) -> None:
         self._witnessed = witnessed

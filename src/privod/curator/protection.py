@@ -145,15 +145,6 @@ def who_is_protected(
     them. Contexts are compared with and without one record at a time, for such a sample too, and
     for one of those with the attributes of the persons asked about, who are the likelier to change
     something.
-
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    adjacencies : sequence of InCrowd, InAlikeCrowd, BetweenTails and SameContexts
-        The promises.
-    sample : int
-        How many records to look at, where not all are.
     """
     check_narrow(adjacencies)
     unit_of = _units(table)

@@ -81,13 +81,6 @@ class RowStore:
     The ledger holds a seal, SHA-256 over the salt and the manifest, which holds the seals of all
     partitions and of the owner's report. It tells nothing about the rows to whoever lacks the salt,
     which never leaves the folder, and yet a changed file breaks it.
-
-    Parameters
-    ----------
-    directory : Path
-        Where the folders lie.
-    engine : Engine, optional
-        Who adds up over rows that are not held in memory.
     """
 
     def __init__(self, directory: Path, engine: Engine | None = None) -> None:

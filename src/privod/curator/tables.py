@@ -15,13 +15,7 @@ MOST_HELD = 2
 
 
 class Tables:
-    """The tables that were asked last.
-
-    Parameters
-    ----------
-    rows : RowStore
-        Where they are read from.
-    """
+    """The tables that were asked last."""
 
     def __init__(self, rows: RowStore) -> None:
         self._rows = rows

@@ -33,19 +33,7 @@ GONE = (
 
 
 class WitnessedLedger:
-    """Keeps a ledger and its witnesses together.
-
-    Parameters
-    ----------
-    database : Database
-        That holds the ledger.
-    witnesses : Witnesses
-        That remember how far it had come.
-    directory : path
-        Where its curator lives.
-    restoring : bool
-        Whether it was opened to be restored.
-    """
+    """Keeps a ledger and its witnesses together."""
 
     def __init__(
         self, database: Database, witnesses: Witnesses, directory: Path, *, restoring: bool
@@ -157,11 +145,6 @@ class WitnessedLedger:
 
         A crash may have come before that, or its storing goes on. Who opened the ledger to read
         it only sees what they find there, and one that may lack entries has no witness to tell.
-
-        Parameters
-        ----------
-        entry, head : int, Head
-            Under which number the release is entered, and where the ledger ended with it.
         """
         if self.database.read_only or (not self._unsound and self.witnesses.hold(entry)):
             return head

@@ -21,15 +21,7 @@ LONGEST_ANSWER = 10_000
 
 
 class WitnessElsewhere:
-    """The latest head of one ledger, kept by a server: GET reads it, POST notes a later one.
-
-    Parameters
-    ----------
-    url : str
-        Such as https://auditor.example/api/v1/witnesses/hospital.
-    token : str
-        A token of that server.
-    """
+    """The latest head of one ledger, kept by a server: GET reads it, POST notes a later one."""
 
     def __init__(self, url: str, token: str) -> None:
         parts = urlsplit(url)

@@ -37,7 +37,6 @@ SIGNATURE = "privod "
 HEADER = "release.json"
 VERSION = 1
 MOST_BYTES = 2**30  # of a saved array, unpacked
-MOST_COUNTS = MOST_BYTES // 8
 MOST_HEADER_BYTES = 2**24
 LARGEST_SUM = 2.0**62  # of the counts' sizes, so that no sum of them leaves 64 bits
 NPY_START = b"\x93NUMPY\x01\x00"
@@ -128,23 +127,19 @@ def checked_promise(
     header: dict[str, Any],
     counts_changed: int,
     noise_of_total: MergedNoise | None = None,
-    noise_of_scores: MergedNoise | None = None,
 ) -> tuple[Guarantee, MergedNoise]:
     """Read the promise and the noise, of which the promise must follow.
 
-    `counts_changed` is what one record more or less changes; of a total with noise of its own, and
-    of counts of scores, it changes one by one.
+    `counts_changed` is what one record more or less changes; of a total with noise of its own, it
+    changes one by one.
     """
     promise = Guarantee.from_json(header["guarantee"])
     changed = counts_changed * COUNTS_CHANGED[promise.adjacency]
     epsilon = positive(promise.loss.epsilon, "epsilon")
-    others = [(noise_of_total, 1), (noise_of_scores, COUNTS_CHANGED[promise.adjacency])]
-    bought = [(each, by) for each, by in others if each is not None]
     noise = MergedNoise.from_json(header["noise"])
-    if any(each.gaussian for each, _ in bought):
-        raise InvalidData("The promise is not the one that the noise keeps.")
-    beside = sum((by / each.least_scale for each, by in bought), Fraction(0))
-    if beside >= epsilon:
+    known = noise_of_total is None or not noise_of_total.gaussian
+    beside = 1 / noise_of_total.least_scale if noise_of_total and known else Fraction(0)
+    if not known or beside >= epsilon:
         raise InvalidData("The promise is not the one that the noise keeps.")
     if noise.gaussian:
         _check_with_delta(Loss(epsilon - beside, promise.loss.delta), noise, changed)

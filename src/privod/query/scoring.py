@@ -28,17 +28,7 @@ MOST_ROWS = 10  # named in a sentence
 
 @dataclass(frozen=True)
 class ColumnGaps:
-    """How many cells of a column held no declared value, and what stands in for them, if anything.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    missing : int
-        Its cells without a number, or without one of the declared values.
-    fill : float, str or int, optional
-        What the owner declared to stand in for them; None if nothing.
-    """
+    """How many cells of a column held no declared value, and what the owner declared instead."""
 
     name: str
     missing: int

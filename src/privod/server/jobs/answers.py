@@ -87,15 +87,7 @@ class Summary:
 
 
 class Answers:
-    """The stored answers of a curator, by data set and key.
-
-    Parameters
-    ----------
-    curator : Curator
-        Where they are stored.
-    limits : Limits
-        What encoding one may take.
-    """
+    """The stored answers of a curator, by data set and key."""
 
     def __init__(self, curator: Curator, limits: Limits) -> None:
         self._curator = curator

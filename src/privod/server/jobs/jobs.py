@@ -228,19 +228,7 @@ class _Work(Generic[Result]):
 
 
 class Turn:
-    """What a question whose turn has come may use: a worker process, and the release time.
-
-    Parameters
-    ----------
-    work : _Work
-        The question.
-    worker : Worker
-        The process that looks at rows for it.
-    check_leader : callable
-        Raises if whoever it is asked for waits no longer.
-    stop_unwanted : callable
-        Stops it unless somebody with a valid token still waits for it.
-    """
+    """What a question whose turn has come may use: a worker process, and the release time."""
 
     def __init__(
         self,
@@ -514,15 +502,7 @@ class Jobs(Generic[Result]):
         return job
 
     def stop(self, job_id: str, may_stop: Callable[[Job[Result]], bool]) -> None:
-        """Stop a job: its asker waits no longer, and what nobody waits for is ended.
-
-        Parameters
-        ----------
-        job_id : str
-            Which.
-        may_stop : callable
-            Whether the visitor may; a job that they may not stop is not found.
-        """
+        """Stop a job, if the visitor may: what nobody waits for any more is ended."""
         with self._changed:
             job = self._jobs.get(job_id)
             if job is None or not may_stop(job):

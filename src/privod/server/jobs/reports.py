@@ -35,15 +35,7 @@ TOO_MUCH = (
 
 
 class Reports:
-    """A worker for owners, one task at a time, within the server's limits.
-
-    Parameters
-    ----------
-    curator : Curator
-        Who holds the rows.
-    limits : Limits
-        What a task may take.
-    """
+    """A worker for owners, one task at a time, within the server's limits."""
 
     def __init__(self, curator: Curator, limits: Limits) -> None:
         self._curator = curator

@@ -40,17 +40,7 @@ class TaskStopped(TaskFailed):
 
 
 class Worker:
-    """A process for one task at a time; started when it is needed, and again after it died.
-
-    Parameters
-    ----------
-    most_bytes : int
-        How much memory a task may allocate that does not say so itself.
-    most_result_bytes : int
-        How large a result may be.
-    niceness : int
-        How far it gives way to other processes.
-    """
+    """A process for one task at a time; started when it is needed, and again after it died."""
 
     def __init__(
         self, most_bytes: int, most_result_bytes: int, niceness: int = LOOKING_NICENESS

@@ -36,13 +36,7 @@ class _Task(NamedTuple):
 
 
 class Writers:
-    """A few worker processes behind a fair queue.
-
-    Parameters
-    ----------
-    limits : Limits
-        How many processes, how long a task may wait and run, how many wait for each token.
-    """
+    """A few worker processes behind a fair queue."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
