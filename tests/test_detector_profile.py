@@ -250,8 +250,8 @@ def test_a_preview_states_the_noise_that_counts_get_where_everything_is_bought()
     assert told.margin == value.noise_of_counts.quantile(0.95)
 
 
-def counts_of_scores(scores: Any) -> Any:
-    return np.histogram(scores, np.append(EDGES, np.inf))[0]
+def counts_of_scores(scores: Any, edges: Any = EDGES) -> Any:
+    return np.histogram(scores, np.append(edges, np.inf))[0]
 
 
 def test_a_score_is_the_same_whichever_other_records_are_scored_with_it() -> None:
