@@ -70,7 +70,7 @@ def test_every_answer_is_found_by_turning_pages(analyst: Browser) -> None:
 
 
 def test_a_search_finds_what_was_asked(analyst: Browser) -> None:
-    found = analyst.get("/data/patients/answers", params={"find": 'HISTOGRAM "bins":17'})
+    found = analyst.post("/data/patients/answers", find='HISTOGRAM "bins":17')
     expected = answer_path("patients", Histogram(columns=("age",), bins=17, epsilon="0.01"))
     assert links(found.text) == [expected]
     assert "1 answer about" in found.text
@@ -85,7 +85,7 @@ def test_a_page_that_is_not_there_shows_one_that_is(analyst: Browser, params: An
 
 
 def test_what_is_searched_for_is_shown_as_text(analyst: Browser) -> None:
-    text = analyst.get("/data/patients/answers", params={"find": "<script>alert(1)"}).text
+    text = analyst.post("/data/patients/answers", find="<script>alert(1)").text
     assert "<script>alert" not in text
     assert "0 answers" in text
 
@@ -269,8 +269,8 @@ def test_my_questions_are_mine_and_lead_to_their_answers(server: Running) -> Non
         text = one.get("/questions").text
         assert links(text) == [answer_path("patients", histogram(bins=7, epsilon="0.0123"))]
         assert "answered" in text
-        assert links(one.get("/questions", params={"find": "patients 0.0123"}).text) != []
-        assert "0 questions" in one.get("/questions", params={"find": "weight"}).text
+        assert links(one.post("/questions", find="patients 0.0123").text) != []
+        assert "0 questions" in one.post("/questions", find="weight").text
         assert "You have asked nothing here yet" in other.get("/questions").text
 
 
@@ -297,10 +297,14 @@ def test_thousands_of_my_questions_are_counted_paged_and_searched(
         oldest = one.get("/questions", params={"page": last}).text
         assert links(oldest)[-1] == answer_path("patients", histogram(bins=2, epsilon="0.01"))
         assert len(links(oldest)) == n_asked % ON_A_PAGE
-        assert "1 question " in one.get("/questions", params={"find": '"bins":2,'}).text
+        assert "1 question " in one.post("/questions", find='"bins":2,').text
         monkeypatch.setattr("privod.server.views.analyst.MOST_SEARCHED", 100)
-        few = one.get("/questions", params={"find": "histogram"}).text
+        few = one.post("/questions", find="histogram").text
         assert f"100 questions about “histogram”, among the newest 100 of your {n_asked}." in few
+        assert "find=" not in few  # no address carries what was searched for
+        older = one.post("/questions", find="histogram", page="2").text
+        assert "Page 2 of 2" in older
+        assert not set(links(older)) & set(links(few))
         assert len(api.get("/jobs").json()) == MOST_LISTED
         assert len(api.get("/jobs", params={"first": MOST_LISTED}).json()) == 7
         assert api.get("/jobs", params={"first": -1}).status_code == 422
@@ -324,7 +328,7 @@ def test_a_question_that_this_version_cannot_read_is_named_and_the_others_stay(
         assert len(links(page.text)) == 1
         assert page.text.count(UNREADABLE) == 2
         assert "forgotten" in page.text
-        assert one.get("/questions", params={"find": "forgotten"}).text.count(UNREADABLE) == 1
+        assert one.post("/questions", find="forgotten").text.count(UNREADABLE) == 1
 
 
 def test_mock_data_comes_from_the_domain_alone(server: Running, analyst: Browser) -> None:

@@ -146,7 +146,10 @@ def test_from_an_owners_registration_to_an_analysts_answer(
         with page.expect_download() as download:
             page.click(f"a:has-text('{kind}')")
         assert Path(download.value.path()).read_text().startswith(start)
-    analyst.go("/data/clinic/answers?find=histogram")
+    analyst.go("/data/clinic/answers")
+    page.fill("input[name=find]", "histogram")
+    page.click("button:has-text('Find')")
+    assert "histogram" not in page.url
     expect(page.locator(".items li")).to_have_count(1)
     analyst.photograph("answers")
     analyst.go("/questions")
@@ -184,7 +187,9 @@ def test_two_answers_ticked_in_the_list_are_compared(server: Running, chromium: 
         query = Histogram(columns=("texture",), epsilon=epsilon)
         server.curator.ask(query, "breast-cancer")
     visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
-    visit.go("/data/breast-cancer/answers?find=texture+0.2")
+    visit.go("/data/breast-cancer/answers")
+    visit.page.fill("input[name=find]", "texture 0.2")
+    visit.page.click("button:has-text('Find')")
     for box in visit.page.locator(".items input").all():
         box.check()
     visit.page.click("main button:has-text('Compare')")

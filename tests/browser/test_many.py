@@ -45,7 +45,6 @@ ENDINGS = (".svg", ".json", ".csv", ".ipynb", "/progress")  # pictures, files an
 BESIDE = {  # the same pages further on, and with something in them
     "analyst": [
         f"/data/{quote(NAME)}/answers?page=2",
-        f"/data/{quote(NAME)}/answers?find={WORD}",
         "/questions?page=2",
     ],
     "owner": [f"/data/{quote(NAME)}/history?page=2"],

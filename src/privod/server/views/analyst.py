@@ -33,10 +33,18 @@ from privod.server.http.authorization import form_of, text_of
 from privod.server.jobs.estimates import check_work
 from privod.server.jobs.jobs import Job
 from privod.server.site import Paid, site_of, visitor_of
-from privod.server.views.answers import LONGEST_SEARCH, fits, written
+from privod.server.views.answers import fits, written
 from privod.server.views.forms import boxes_of, query_from_form
 from privod.server.views.media import CSV
-from privod.server.views.pages import answer_path, fragment, page, page_of, redirect, segment
+from privod.server.views.pages import (
+    answer_path,
+    fragment,
+    page,
+    page_of,
+    redirect,
+    segment,
+    sought_in,
+)
 from privod.wire import answer_key
 
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
@@ -312,7 +320,7 @@ def _unpriced(
 def my_questions(request: Request) -> Response:
     """What one's token asked in the last weeks, answered or not, the newest first."""
     site, visitor = site_of(request), visitor_of(request)
-    sought = request.query_params.get("find", "")[:LONGEST_SEARCH]
+    sought = sought_in(request)
     records = site.curator.job_records
     in_all = records.count_by(visitor.id)
     if sought:

@@ -23,9 +23,8 @@ from privod.server.jobs.encoding import Form
 from privod.server.site import site_of, visitor_of
 from privod.server.views.dialects import dialect_choices, dialect_sent
 from privod.server.views.media import CSV, JSON, NOTEBOOK, PICTURE_HEADERS, SVG
-from privod.server.views.pages import answer_path, page, page_of
+from privod.server.views.pages import answer_path, page, page_of, sought_in
 
-LONGEST_SEARCH = 200
 MOST_SCORED = 1000
 
 
@@ -65,7 +64,7 @@ async def answers(request: Request) -> Response:
 
 def _found(request: Request) -> tuple[list[str], str, dict[str, Any]]:
     """The keys of the answers that fit a search, what was sought, and the page's place."""
-    sought = request.query_params.get("find", "")[:LONGEST_SEARCH]
+    sought = sought_in(request)
     known = site_of(request).answered(request.path_params["dataset"])
     found = [key for key, query in known if fits(query, sought)]
     return found, sought, page_of(request, len(found))

@@ -27,6 +27,7 @@ from privod.server.site import Site, site_of
 from privod.wire import answer_key
 
 ON_A_PAGE = 50
+LONGEST_SEARCH = 200
 HEADINGS = {
     401: "Please sign in",
     403: "Not allowed",
@@ -167,9 +168,14 @@ def answer_path(of: str, query: Query[Any]) -> str:
     return f"/data/{segment(of)}/answers/{answer_key(query)}"
 
 
+def sought_in(request: Request) -> str:
+    """What is searched for: sent as a form, since addresses are kept in histories and logs."""
+    return str(request.scope.get("form", {}).get("find", ""))[:LONGEST_SEARCH]
+
+
 def page_of(request: Request, n_items: int, on_a_page: int = ON_A_PAGE) -> dict[str, Any]:
     """Which page of a long list was asked for, and which there are."""
-    typed = request.query_params.get("page", "1")
+    typed = str(request.scope.get("form", request.query_params).get("page", "1"))
     last = max(1, -(-n_items // on_a_page))
     number = int(typed) if typed.isascii() and typed.isdigit() and len(typed) < 8 else 1
     number = min(max(number, 1), last)
