@@ -98,11 +98,14 @@ class View:
         return self.settled(name, block.codes[:, self.codes(codes).index(name)])
 
 
-@dataclass(frozen=True)
-class SeenFold(Generic[State]):
-    """A fold over what a view shows."""
+Inner = TypeVar("Inner", bound=Fold[Any] | Sweep[Any])
 
-    inner: Fold[State]
+
+@dataclass(frozen=True)
+class _Seen(Generic[Inner]):
+    """Something that adds up over what a view shows."""
+
+    inner: Inner
     view: View
 
     @property
@@ -115,56 +118,38 @@ class SeenFold(Generic[State]):
         """The categorical columns that must be read."""
         return self.view.codes(self.inner.codes)
 
-    def start(self) -> State:
-        """What no rows add up to."""
+    def start(self) -> Any:
+        """What nothing adds up to."""
         return self.inner.start()
 
-    def add(self, state: State, block: Block) -> State:
-        """Add what is seen of a block."""
-        return self.inner.add(state, self.view.of(block, self.inner.numbers, self.inner.codes))
-
-    def merge(self, left: State, right: State) -> State:
+    def merge(self, left: Any, right: Any) -> Any:
         """Add two parts."""
         return self.inner.merge(left, right)
 
 
-@dataclass(frozen=True)
-class SeenSweep(Generic[State]):
+class SeenFold(_Seen[Fold[Any]]):
+    """A fold over what a view shows."""
+
+    def add(self, state: Any, block: Block) -> Any:
+        """Add what is seen of a block."""
+        return self.inner.add(state, self.view.of(block, self.inner.numbers, self.inner.codes))
+
+
+class SeenSweep(_Seen[Sweep[Any]]):
     """A sweep over what a view shows."""
-
-    inner: Sweep[State]
-    view: View
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """The numeric columns that must be read."""
-        return self.view.numbers(self.inner.numbers)
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """The categorical columns that must be read."""
-        return self.view.codes(self.inner.codes)
 
     @property
     def n_parts(self) -> int:
         """How many parts there are."""
         return self.inner.n_parts
 
-    def start(self) -> State:
-        """What no parts add up to."""
-        return self.inner.start()
-
     def spread(self, block: Block) -> Iterable[tuple[int, Floats]]:
         """The points of what is seen of a block."""
         return self.inner.spread(self.view.of(block, self.inner.numbers, self.inner.codes))
 
-    def part(self, number: int, read: Callable[[int], Iterable[Floats]]) -> State:
+    def part(self, number: int, read: Callable[[int], Iterable[Floats]]) -> Any:
         """One part."""
         return self.inner.part(number, read)
-
-    def merge(self, left: State, right: State) -> State:
-        """Add two parts."""
-        return self.inner.merge(left, right)
 
 
 @dataclass(frozen=True)
@@ -233,11 +218,13 @@ class SeenRows:
 
     def fold(self, fold: Fold[State]) -> State:
         """Add up over the rows that are seen."""
-        return self.base.fold(SeenFold(fold, self.view))
+        found: State = self.base.fold(SeenFold(fold, self.view))
+        return found
 
     def sweep(self, sweep: Sweep[State]) -> State:
         """Add up over parts."""
-        return self.base.sweep(SeenSweep(sweep, self.view))
+        found: State = self.base.sweep(SeenSweep(sweep, self.view))
+        return found
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows that are seen, in some columns and a fixed order."""

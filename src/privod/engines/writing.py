@@ -243,7 +243,7 @@ class _Writer:
             if len(seen) + n_fresh > self._size.most_records and 4 * n_fresh >= len(seen):
                 seen, fresh, n_fresh = np.unique(np.concatenate([seen, *fresh])), [], 0
                 if len(seen) > self._size.most_records:
-                    self._refuse()
+                    self._size.refuse_more()
             yield rows
 
     def _first(self, rows: pa.Table) -> NDArray[np.bool_]:

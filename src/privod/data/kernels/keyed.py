@@ -37,22 +37,34 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> tuple[
 
 
 @njit(cache=True, nogil=True)
+def _begun(key: Words) -> tuple[np.uint64, ...]:
+    return (
+        np.uint64(key[0] ^ np.uint64(0x736F6D6570736575)),
+        np.uint64(key[1] ^ np.uint64(0x646F72616E646F6D)),
+        np.uint64(key[0] ^ np.uint64(0x6C7967656E657261)),
+        np.uint64(key[1] ^ np.uint64(0x7465646279746573)),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _ended(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> np.uint64:
+    v2 = np.uint64(v2 ^ np.uint64(255))
+    for _ in range(3):
+        v0, v1, v2, v3 = _round(v0, v1, v2, v3)
+    return np.uint64(v0 ^ v1 ^ v2 ^ v3)
+
+
+@njit(cache=True, nogil=True)
 def lane_sum(rows: Ints, words: Words, key: Words) -> np.uint64:
     """The sum of keyed hashes of the number and the word of each row, whatever their order."""
     total = np.uint64(0)
     for place in range(rows.size):
-        v0 = np.uint64(key[0] ^ np.uint64(0x736F6D6570736575))
-        v1 = np.uint64(key[1] ^ np.uint64(0x646F72616E646F6D))
-        v2 = np.uint64(key[0] ^ np.uint64(0x6C7967656E657261))
-        v3 = np.uint64(key[1] ^ np.uint64(0x7465646279746573))
+        v0, v1, v2, v3 = _begun(key)
         for word in (np.uint64(rows[place]), words[place]):
             v3 ^= word
             v0, v1, v2, v3 = _round(v0, v1, v2, v3)
             v0 ^= word
-        v2 ^= np.uint64(255)
-        for _ in range(3):
-            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-        total += v0 ^ v1 ^ v2 ^ v3
+        total += _ended(v0, v1, v2, v3)
     return total
 
 
@@ -62,10 +74,7 @@ def keyed_hashes(data: Bytes, offsets: Ints, key: Words, hashes: Words) -> None:
     for name in range(offsets.size - 1):
         start, end = offsets[name], offsets[name + 1]
         length = end - start
-        v0 = np.uint64(key[0] ^ np.uint64(0x736F6D6570736575))
-        v1 = np.uint64(key[1] ^ np.uint64(0x646F72616E646F6D))
-        v2 = np.uint64(key[0] ^ np.uint64(0x6C7967656E657261))
-        v3 = np.uint64(key[1] ^ np.uint64(0x7465646279746573))
+        v0, v1, v2, v3 = _begun(key)
         n_words = length // 8 + 1  # the last one holds the rest and the length
         for place in range(n_words):
             first = start + 8 * place
@@ -77,7 +86,4 @@ def keyed_hashes(data: Bytes, offsets: Ints, key: Words, hashes: Words) -> None:
             v3 ^= word
             v0, v1, v2, v3 = _round(v0, v1, v2, v3)
             v0 ^= word
-        v2 ^= np.uint64(255)
-        for _ in range(3):
-            v0, v1, v2, v3 = _round(v0, v1, v2, v3)
-        hashes[name] = v0 ^ v1 ^ v2 ^ v3
+        hashes[name] = _ended(v0, v1, v2, v3)
