@@ -151,10 +151,10 @@ class Day:
     def _ask(self, number: int) -> None:
         about, api = f"/datasets/{DATASET}", self._analyst
         kinds: list[dict[str, Any]] = [
-            {"name": "histogram", "columns": ["radius"]},
-            {"name": "detector-profile", "columns": ["radius", "texture"]},
-            {"name": "grid-knn", "columns": ["radius", "texture"], "cells_per_axis": 8},
-            {"name": "quantiles", "columns": ["radius", "texture"]},
+            {"name": "histogram", "columns": ["age"]},
+            {"name": "detector-profile", "columns": ["age", "stay"]},
+            {"name": "grid-knn", "columns": ["age", "stay"], "cells_per_axis": 8},
+            {"name": "quantiles", "columns": ["age", "stay"]},
         ]
         query = {**kinds[number % len(kinds)], "epsilon": f"0.001{number:06}1"}
         api.post(f"{about}/price", json={"query": query})

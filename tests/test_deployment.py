@@ -210,7 +210,7 @@ def test_it_serves_without_any_capability_under_a_root_that_cannot_be_written(
                     return False
 
             eventually(ready)
-            query = {"name": "histogram", "columns": ["radius"], "epsilon": "0.5"}
+            query = {"name": "histogram", "columns": ["age"], "epsilon": "0.5"}
             asked = httpx.post(
                 f"{url}/datasets/{DATASET}/ask",
                 json={"query": query, "wait": 60},

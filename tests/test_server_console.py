@@ -21,6 +21,7 @@ from privod.errors import InvalidParameter
 from privod.ledger.acts import AllowExactCounts, ChargeElsewhere
 from privod.privacy import AddRemove, Guarantee, Loss, adjacency_from_json
 from privod.query.catalog import QUERIES
+from privod.query.offers import GOALS
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
 from privod.questions.rare_counts.query import RareCounts
@@ -30,7 +31,7 @@ from privod.server.views.forms import boxes_of, domain_from_lines, query_from_fo
 from privod.server.views.pages import answer_path
 from privod.wire import answer_key
 from tests.patience import PATIENCE
-from tests.running_server import Browser, Running, running
+from tests.running_server import DOMAIN, Browser, Running, running
 
 SCRIPTED = re.compile(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|<style|javascript:", re.IGNORECASE)
 LINES = "age: 0 to 120\nsex: female, male, else male\ngrade: 1, 2, 3\nweight: 1.5 to 3e2, else 70"
@@ -70,6 +71,45 @@ def test_every_page_of_an_analyst_renders(analyst: Browser) -> None:
         response = analyst.get(path)
         assert response.status_code == 200
         checked(response)
+
+
+def test_the_page_of_questions_leads_by_five_goals_to_what_can_be_told(analyst: Browser) -> None:
+    text = checked(analyst.get("/data/patients/ask"))
+    places = [text.index(f'<h2 id="{goal}">{GOALS[goal]}</h2>') for goal in GOALS]
+    assert places == sorted(places)
+    for name, kind in QUERIES.items():
+        if kind.examples(DOMAIN):
+            assert f'href="/data/patients/ask/{name}"' in text
+    assert "from epsilon 0.05</span>" in text
+    assert "needs an allowance</span>" in text
+    which = text[text.index("Which persons are outliers?") :]
+    assert all(name in which for name in ("detector-profile", "anomaly-labels", "outlier-context"))
+
+
+def test_a_form_shows_what_must_be_chosen_and_folds_the_rest(analyst: Browser) -> None:
+    text = checked(analyst.get("/data/patients/ask/histogram"))
+    shown, folded = text.split("<summary>More options</summary>")
+    assert 'name="columns"' in shown
+    assert 'name="epsilon"' in shown
+    for name in ("bins", "edges", "gaps", "noise", "delta", "adjacency", "where"):
+        assert f'name="{name}"' in folded
+        assert f'name="{name}"' not in shown
+    assert "<details><summary>More" in text
+    fields = {"columns": "age", "epsilon": "0.1", "bins": "0"}
+    sent = analyst.post("/data/patients/ask/histogram", **fields)
+    assert "<details open><summary>More" in sent.text
+
+
+def test_a_price_offers_to_count_the_records_until_somebody_has(analyst: Browser) -> None:
+    offer = "/data/patients/ask/histogram?example=size"
+    text = checked(analyst.get("/data/patients/ask/quantiles"))
+    assert f'costs epsilon 0.01. <a href="{offer}">' in text
+    form = checked(analyst.get(offer))
+    assert 'name="bins" value="1"' in form
+    assert 'name="epsilon" value="0.01"' in form
+    fields = {"columns": DOMAIN.numeric_names[0], "epsilon": "0.01", "bins": "1"}
+    assert analyst.ask(ASK, **fields).status_code == 303
+    assert offer not in checked(analyst.get("/data/patients/ask/quantiles"))
 
 
 @pytest.mark.parametrize("name", QUERIES)

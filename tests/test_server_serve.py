@@ -188,7 +188,7 @@ gate = Path(sys.argv[1]) / "gate"
 def visit():
     query = {"name": "odd", "epsilon": "0.5", "deed": "wait", "gate": str(gate)}
     headers = {"authorization": f"Bearer {made.analyst}"}
-    address = f"http://127.0.0.1:{sys.argv[2]}/api/v1/datasets/breast-cancer/ask"
+    address = f"http://127.0.0.1:{sys.argv[2]}/api/v1/datasets/stays/ask"
     while not gate.exists():
         try:
             httpx.post(address, json={"query": query, "wait": 0}, headers=headers)

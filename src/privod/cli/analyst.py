@@ -296,7 +296,7 @@ def _list_offers(dataset: str | None, at: str, as_json: bool) -> None:
             GOALS[goal] if offer is found[goal][0] else "",
             offer.query.name,
             decimal_text(offer.epsilon),
-            "no" if offer.refused else "yes",
+            offer.why or "yes",
         ]
         for goal, offer in listed
     ]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from privod.data import Domain
-from privod.errors import InvalidParameter, PrivodError
+from privod.errors import InvalidParameter, NoPromise, PrivodError
 from privod.query.catalog import QUERIES
 from privod.query.preview import enough_epsilon
 from privod.query.query import Query
@@ -32,12 +32,13 @@ LEAST_PART = Fraction(1, 10)  # of an example's epsilon: with less, counts alone
 class Offer:
     """A question, an example of it that is worth its price, and whether that can be paid.
 
-    `refused` says why it cannot be asked now; "" if it can.
+    `refused` says why it cannot be asked now, "" if it can; `why` says it in two words.
     """
 
     query: Query[Any]
     epsilon: Fraction
-    refused: str
+    refused: str = ""
+    why: str = ""
 
 
 def offers(domain: Domain, price: Callable[[Query[Any]], Any]) -> dict[str, list[Offer]]:
@@ -54,10 +55,12 @@ def _offer(domain: Domain, example: Any, price: Callable[[Query[Any]], Any]) -> 
         first = price(example)
         epsilon = useful_epsilon(example, domain, first.records or first.most_records)
         query = replace(example, epsilon=epsilon)
-        refused = "" if price(query).affordable else "More than is left of the budget."
+        if price(query).affordable:
+            return Offer(query, epsilon)
     except PrivodError as problem:
-        return Offer(example, example.epsilon, str(problem))
-    return Offer(query, epsilon, refused)
+        why = "needs an allowance" if isinstance(problem, NoPromise) else "not possible here"
+        return Offer(example, example.epsilon, str(problem), why)
+    return Offer(query, epsilon, "It costs more than is left of the budget.", "more than is left")
 
 
 @lru_cache(maxsize=512)

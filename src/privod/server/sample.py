@@ -1,4 +1,4 @@
-"""A curator with sample data and tokens, to click through: `make serve`."""
+"""A curator with 20,000 made-up hospital stays and tokens, to click through: `make serve`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from privod.curator import Curator
-from privod.data.examples import BREAST_CANCER, breast_cancer
+from privod.data.examples import HOSPITAL, hospital
 from privod.privacy import AddRemove, Loss
 from privod.server.authentication import create_token
 
-DATASET = "breast-cancer"
+DATASET = "stays"
 BUDGET = Loss("10", "1e-5")
-MOST_RECORDS = 1000
+MOST_RECORDS = 50_000
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Sample:
 def sample(directory: Path) -> Sample:
     """Register the sample data in a new directory, open a budget and make the tokens."""
     curator = Curator.open(directory)
-    curator.register(DATASET, breast_cancer(), BREAST_CANCER, most_records=MOST_RECORDS)
+    curator.register(DATASET, hospital(), HOSPITAL, most_records=MOST_RECORDS)
     curator.open_budget(DATASET, AddRemove(), BUDGET)
     return Sample(
         curator,

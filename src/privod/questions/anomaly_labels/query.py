@@ -73,7 +73,7 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
     """
 
     name: ClassVar[str] = "anomaly-labels"
-    question: ClassVar[str] = "Which of these records are in the data and anomalous there?"
+    question: ClassVar[str] = "Which of these records are outliers in the data?"
     goal: ClassVar[str] = "person"
 
     columns: tuple[str, ...]

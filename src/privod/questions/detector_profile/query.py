@@ -89,7 +89,7 @@ class DetectorProfile(Conditional[NoisyProfile]):
     """
 
     name: ClassVar[str] = "detector-profile"
-    question: ClassVar[str] = "How far from what is ordinary here is a new record, and why?"
+    question: ClassVar[str] = "How unusual is a new record, and why?"
     goal: ClassVar[str] = "score"
 
     columns: tuple[str, ...]

@@ -78,7 +78,7 @@ class GradedCount(CrowdCount[GradedOutliers]):
     """
 
     name: ClassVar[str] = "graded-count"
-    question: ClassVar[str] = "How many records are outlying, those near the line counted in part?"
+    question: ClassVar[str] = "How many outliers are there, borderline records counted in part?"
     goal: ClassVar[str] = "count"
     most_crowd: ClassVar[int] = MOST_CROWD
 

@@ -104,7 +104,7 @@ class GridKnn(CountQuery[NoisyGrid]):
 
     name: ClassVar[str] = "grid-knn"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
-    question: ClassVar[str] = "How far from the records at hand does a new record lie?"
+    question: ClassVar[str] = "How far is a new record from the data?"
     goal: ClassVar[str] = "score"
 
     columns: tuple[str, ...]

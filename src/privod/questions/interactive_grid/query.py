@@ -84,9 +84,7 @@ class InteractiveGrid(Query[GridScores]):
 
     name: ClassVar[str] = "interactive-grid"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
-    question: ClassVar[str] = (
-        "How far from the records at hand do these lie, by a grid asked bit by bit?"
-    )
+    question: ClassVar[str] = "How far are these records from the data, asked bit by bit?"
     goal: ClassVar[str] = "score"
 
     columns: tuple[str, ...]

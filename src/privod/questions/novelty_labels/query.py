@@ -58,7 +58,7 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
     """
 
     name: ClassVar[str] = "novelty-labels"
-    question: ClassVar[str] = "Which of these new records would be anomalous among those at hand?"
+    question: ClassVar[str] = "Which of these new records would be outliers here?"
     goal: ClassVar[str] = "score"
 
     columns: tuple[str, ...]

@@ -110,7 +110,7 @@ class OutlierContext(Query[tuple[PersonGroups, ...]]):
 
     name: ClassVar[str] = "outlier-context"
     column_kinds: ClassVar[dict[str, Any]] = {"column": Numeric}
-    question: ClassVar[str] = "In which groups of the population do these persons stand out?"
+    question: ClassVar[str] = "In which groups is this person unusual?"
     goal: ClassVar[str] = "person"
 
     group_columns: tuple[str, ...]

@@ -118,7 +118,7 @@ class OutlierCount(CrowdCount[CountedOutliers]):
     """
 
     name: ClassVar[str] = "outlier-count"
-    question: ClassVar[str] = "How many outlying records are there in these columns?"
+    question: ClassVar[str] = "How many outliers are there in these columns?"
     goal: ClassVar[str] = "count"
 
     epsilon: ExactNumber = ExactNumber(positive)

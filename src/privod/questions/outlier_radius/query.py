@@ -101,7 +101,7 @@ class OutlierRadius(Conditional[ChosenRadius]):
     """
 
     name: ClassVar[str] = "outlier-radius"
-    question: ClassVar[str] = "At which radius does a wanted share of the records stand apart?"
+    question: ClassVar[str] = "At which radius is a given share of the records outliers?"
     goal: ClassVar[str] = "find"
 
     share: ExactNumber = ExactNumber(positive)

@@ -128,7 +128,7 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
 
     name: ClassVar[str] = "outlier-subspaces"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
-    question: ClassVar[str] = "In which columns do the most outliers show?"
+    question: ClassVar[str] = "In which columns are the most outliers?"
     goal: ClassVar[str] = "find"
 
     radius_per_column: float

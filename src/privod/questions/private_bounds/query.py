@@ -64,7 +64,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
 
     name: ClassVar[str] = "private-bounds"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
-    question: ClassVar[str] = "Between which values do the bulk of the records lie?"
+    question: ClassVar[str] = "Between which values do most records lie?"
 
     columns: tuple[str, ...]
     epsilon: ExactNumber = ExactNumber(positive)

@@ -81,7 +81,7 @@ class Quantiles(Conditional[NoisyQuantiles]):
     """
 
     name: ClassVar[str] = "quantiles"
-    question: ClassVar[str] = "Below which values do these shares of the records lie?"
+    question: ClassVar[str] = "What are the median and other quantiles of these columns?"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
 
     columns: tuple[str, ...]

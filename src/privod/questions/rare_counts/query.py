@@ -108,7 +108,7 @@ class RareCounts(Query[ValueCounts]):
     """
 
     name: ClassVar[str] = "rare-counts"
-    question: ClassVar[str] = "How many records have these values, if they are rare?"
+    question: ClassVar[str] = "How many records have these rare values?"
     goal: ClassVar[str] = "count"
 
     columns: tuple[str, ...]

@@ -52,6 +52,7 @@ function slideEpsilon(place) {
     const worth = panel.querySelector("[data-worth]");
     const problem = panel.querySelector(".problem");
     error.textContent = worth ? worth.textContent : problem ? problem.textContent : "";
+    if (worth) worth.hidden = true; // it stands beside the slider
   }
 
   slider.addEventListener("input", () => {

@@ -21,9 +21,10 @@ from privod.curator.work import JobRecord
 from privod.data import Domain
 from privod.data.mock import mock_rows
 from privod.errors import InvalidParameter, NoPromise, PrivodError
-from privod.ledger.prices import BEGUN
+from privod.ledger.prices import BEGUN, Price
 from privod.privacy import Guarantee, decimal_text
-from privod.query.catalog import QUERIES, kind_of, query_from_json
+from privod.query.catalog import kind_of, query_from_json
+from privod.query.offers import GOALS, offers
 from privod.query.parameters import parameters_of, promise_of
 from privod.query.preview import epsilon_within, time_told, worth
 from privod.query.query import Query, canonical_json
@@ -57,19 +58,18 @@ STATES = {"waiting": "waiting", "answering": "under way", "done": "answered", "f
 
 
 def questions(request: Request) -> Response:
-    """The questions that these columns allow, each with what it promises and costs."""
-    curator = site_of(request).curator
-    dataset = curator.dataset(request.path_params["dataset"])
-    shown = []
-    for kind in QUERIES.values():
-        examples = kind.examples(dataset.domain)
-        guarantee = examples[0].guarantee() if examples else None
-        if isinstance(guarantee, Guarantee):
-            guarantee = guarantee.of_persons(dataset.domain.max_rows_per_person)
-        if guarantee is None or isinstance(guarantee, Guarantee):
-            shown.append({"kind": kind, "promise": promise_of(kind), "guarantee": guarantee})
-    budgets = site_of(request).budget(dataset.name, visitor_of(request).token)
-    return page(request, "questions.html", dataset=dataset, budgets=budgets, questions=shown)
+    """The questions that these columns allow by goal, each with what a useful answer costs."""
+    site, token = site_of(request), visitor_of(request).token
+    dataset = site.curator.dataset(request.path_params["dataset"])
+
+    def price(query: Query[Any]) -> Price:
+        return site.curator.price(query, dataset.name, token=token)
+
+    key = ("offers", dataset.name, token)
+    found = site.kept.figure(key, lambda: offers(dataset.domain, price))
+    goals = [{"id": goal, "title": GOALS[goal], "offers": some} for goal, some in found.items()]
+    budgets = [one for one in site.budget(dataset.name, token) if one.closed is None]
+    return page(request, "questions.html", dataset=dataset, budgets=budgets, goals=goals)
 
 
 def ask_form(request: Request) -> Response:
@@ -210,6 +210,7 @@ def _question_page(
         promise=promise_of(kind),
         examples=_named(kind.examples(dataset.domain), dataset.domain.titles),
         boxes=boxes,
+        sent="form" in request.scope,
         problem=str(problem) if problem and not at_box else None,
         request_id=secrets.token_urlsafe(16),
         within=_within(request, query, dataset.domain),

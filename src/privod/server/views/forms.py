@@ -17,6 +17,7 @@ from privod.privacy import AddRemove, Replace
 from privod.query.parameters import Parameter, parameters_of
 from privod.query.query import Query, canonical_json
 
+SHOWN = ("columns",)  # beside what must be chosen; the rest is under "More options"
 MOST_CHOICES = 300  # columns offered as boxes to tick; more are typed
 HINTS = {
     "conditions": "One condition a line, such as: amount >= 10000, or: country in DE, FR",
@@ -50,6 +51,7 @@ class Box:
     hint: str = ""
     inputmode: str = "text"
     optional: bool = False
+    more: bool = False
     problem: str = ""
 
 
@@ -98,6 +100,7 @@ def _box(
         "problem": str(problem) if mine else "",
         "text": _text(parameter, value),
         "optional": parameter.optional,
+        "more": not parameter.required and parameter.name not in SHOWN,
     }
     kind = parameter.kind
     if kind == "columns" and len(names) <= MOST_CHOICES:
