@@ -87,7 +87,7 @@ def test_an_agent_finds_its_way_from_the_data_to_an_answer(server: Running) -> N
         before = spent(server)
         asked = histogram("0.05") | {"most_epsilon": "0.05"}
         (answer,) = told(await session.call_tool("ask", asked))
-        assert answer["sentence"].startswith("The most records")
+        assert "records have" in answer["sentence"]
         assert spent(server) == before + Fraction("0.05")
         (again,) = told(await session.call_tool("ask", asked))
         (stored,) = told(await session.call_tool("release", histogram("0.05")))
