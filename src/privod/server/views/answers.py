@@ -41,7 +41,7 @@ def _written(parameter: Parameter, value: Any, domain: Domain | None) -> str:
     if domain is not None and value and parameter.kind in ("column", "columns"):
         names = (value,) if isinstance(value, str) else value
         return ", ".join(domain.called(names))
-    return parameter.written(value)
+    return parameter.written(value) if value not in ([], ()) else ""
 
 
 async def answers(request: Request) -> Response:
