@@ -17,10 +17,9 @@ from privod.curator.work import MOST_LISTED
 from privod.data import Domain, Numeric
 from privod.data.mock import mock_table
 from privod.mechanisms import secure
-from privod.privacy import AddRemove, Loss, decimal_text
+from privod.privacy import AddRemove, Loss
 from privod.query.axes import Axis
 from privod.query.catalog import query_from_json
-from privod.query.preview import epsilon_within
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram, NoisyCounts
@@ -340,19 +339,3 @@ def test_mock_data_comes_from_the_domain_alone(server: Running, analyst: Browser
     assert np.allclose(frame["age"].to_numpy(), made.numbers(("age",))[:, 0])
     with server.browser(server.token("auditor")) as auditor:
         assert auditor.get("/data/patients/mock.csv").status_code == 403
-
-
-def test_epsilon_is_chosen_for_a_margin(server: Running, analyst: Browser) -> None:
-    path = "/data/patients/ask/histogram/price"
-    fields = {"columns": "age", "epsilon": "0.5", "bins": "10", "choose": "epsilon"}
-    text = analyst.post(path, **fields, within="10").text
-    expected = epsilon_within(histogram(bins=10), DOMAIN, 10)
-    assert f'name="epsilon" value="{decimal_text(expected)}"' in text
-    assert "will have a margin of ± 10 (95 % confidence)" in text
-    before = server.curator.history("patients")
-    for wrong in ("", "-1", "ten", "1" * 20):
-        sent = analyst.post(path, **fields, within=wrong)
-        assert sent.status_code == 422
-        assert "whole number from 0" in sent.text
-        assert 'name="epsilon" value="0.5"' in sent.text
-    assert server.curator.history("patients") == before

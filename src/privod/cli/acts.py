@@ -13,12 +13,11 @@ from typer.main import get_command
 
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, DatabaseUrl, Directory, curator_at
 from privod.cli.output import emit, words
-from privod.cli.owner import read_adjacency
 from privod.curator import Curator
 from privod.curator.protection import FOR_OWNER
 from privod.errors import NeedsConfirmation
 from privod.ledger.acts import ACTS, Act, OpenBudget, Part, parts_of
-from privod.privacy import CrowdAdjacency
+from privod.privacy import CrowdAdjacency, adjacency_from_text
 from privod.wire.acts import shown
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def _told(part: Part) -> inspect.Parameter:
 
 
 def _read(part: Part, typed: Any) -> Any:
-    return read_adjacency(typed).to_json() if part.kind == "adjacency" else typed
+    return adjacency_from_text(typed).to_json() if part.kind == "adjacency" else typed
 
 
 def _confirmed(curator: AnyCurator, act: Act[Done], yes: bool, as_json: bool) -> Done:

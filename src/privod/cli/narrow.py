@@ -8,7 +8,6 @@ import typer
 
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
 from privod.cli.output import emit, progress_bars, words
-from privod.cli.owner import read_adjacency
 
 
 @app.command()
@@ -26,8 +25,9 @@ def protected(
 ) -> None:
     """NOT PRIVATE, for the owner alone: how many records do narrow promises protect?"""
     from privod.curator.protection import FOR_OWNER
+    from privod.privacy import adjacency_from_text
 
-    asked = None if adjacency is None else read_adjacency(adjacency)
+    asked = None if adjacency is None else adjacency_from_text(adjacency)
     with progress_bars(as_json), curator_at(at) as curator:
         found = curator.who_is_protected(name, asked, sample=sample)
     told = [sentence for one in found for sentence in one.sentences()]

@@ -30,7 +30,6 @@ from privod.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from privod.curator import BudgetState, Entry, Registered
-    from privod.privacy import Adjacency
 
 SIZE_ASKED = (
     "At most how many records may there be? Analysts see this number, and prices and limits follow"
@@ -245,20 +244,6 @@ def datasets(at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
         as_json,
         table("Data sets", headings, [row[: len(headings)] for row in rows]),
     )
-
-
-def read_adjacency(text: str) -> Adjacency:
-    """Read an adjacency from its name, or from JSON with its parameters."""
-    from privod.privacy import adjacency_from_json
-
-    if not text.lstrip().startswith("{"):
-        return adjacency_from_json({"name": text})
-    try:
-        data = json.loads(text)
-    except ValueError:
-        way_out = """Write '{"name": "in-crowd", "radius": 1, "columns": ["x"], "crowd": 5}'."""
-        raise InvalidParameter("adjacency", "must be a name or JSON", text, way_out) from None
-    return adjacency_from_json(data)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from privod.privacy.adjacency import (
     Replace,
     SameContexts,
     adjacency_from_json,
+    adjacency_from_text,
 )
 from privod.privacy.guarantee import Guarantee, Secrecy, in_parallel
 from privod.privacy.loss import Loss, Number, decimal_text, exact, positive
@@ -38,6 +39,7 @@ __all__ = [
     "Zcdp",
     "ZcdpBudget",
     "adjacency_from_json",
+    "adjacency_from_text",
     "decimal_text",
     "exact",
     "in_parallel",

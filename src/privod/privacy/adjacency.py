@@ -442,3 +442,16 @@ def adjacency_from_json(data: dict[str, Any]) -> Adjacency:
     except TypeError:
         way_out = "See the parameters of the adjacency in the documentation."
         raise InvalidParameter("adjacency", "has other parameters", parameters, way_out) from None
+
+
+def adjacency_from_text(text: str) -> Adjacency:
+    """Read an adjacency as people type it: its name, or JSON with its parameters."""
+    if not text.lstrip().startswith("{"):
+        return adjacency_from_json({"name": text.strip()})
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        way_out = """Write '{"name": "in-crowd", "radius": 1, "columns": ["x"], "crowd": 5}'."""
+        rule = "must be a name or JSON"
+        raise InvalidParameter("adjacency", rule, text[:100], way_out) from None
+    return adjacency_from_json(data)

@@ -6,7 +6,6 @@ What gives something up is done only when the sentence that says so was confirme
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
@@ -32,6 +31,7 @@ from privod.ledger.acts import (
     Retire,
     parts_of,
 )
+from privod.privacy import adjacency_from_text
 from privod.server import authentication as auth
 from privod.server.http.authorization import ANALYST, OWNER, Route, form_of, text_of
 from privod.server.site import site_of, visitor_of
@@ -134,7 +134,11 @@ def read_form(request: Request, act: type[Act[Done]]) -> Act[Done]:
 def _typed(request: Request, part: Part) -> Any:
     text = text_of(request, part.name).strip()
     if part.kind == "adjacency":
-        return _chosen(request) if "budget" in form_of(request) else _read(text, part.name)
+        return (
+            _chosen(request)
+            if "budget" in form_of(request)
+            else adjacency_from_text(text).to_json()
+        )
     if part.kind == "flag":
         return text == "yes"
     if part.kind != "count":
@@ -151,19 +155,6 @@ def _chosen(request: Request) -> dict[str, Any]:
         if str(state.number) == picked:
             return state.adjacency.to_json()
     raise NotFound("There is no such budget. See the list of budgets.")
-
-
-def _read(text: str, name: str) -> dict[str, Any]:
-    if text in ("add-remove", "replace"):
-        return {"name": text}
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        data = None
-    if not isinstance(data, dict):
-        way_out = 'Write {"name": "add-remove"}, or what the price of a question says.'
-        raise InvalidParameter(name, "must be JSON", text[:100], way_out)
-    return data
 
 
 def manage(request: Request) -> Response:

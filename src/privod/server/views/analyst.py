@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from fractions import Fraction
 from textwrap import shorten
 from typing import Any
 
@@ -18,15 +16,14 @@ from starlette.responses import JSONResponse, Response
 
 from privod.curator import fitting
 from privod.curator.work import JobRecord
-from privod.data import Domain
 from privod.data.mock import mock_rows
 from privod.errors import InvalidParameter, NoPromise, PrivodError
 from privod.ledger.prices import BEGUN, Price
-from privod.privacy import Guarantee, decimal_text
+from privod.privacy import Guarantee
 from privod.query.catalog import kind_of, query_from_json
 from privod.query.offers import GOALS, offers
 from privod.query.parameters import parameters_of, promise_of
-from privod.query.preview import epsilon_within, time_told, worth
+from privod.query.preview import time_told, worth
 from privod.query.query import Query, canonical_json
 from privod.query.size import size_offer, size_question
 from privod.server.asking import begin, failure_of, find_job, state_of, stop
@@ -84,27 +81,12 @@ def ask_form(request: Request) -> Response:
 
 
 def price_page(request: Request) -> Response:
-    """The form again with its price; with an epsilon chosen for the margin that was asked for."""
+    """The form again with its price."""
     typed = _typed(request)
-    query = None
     try:
-        query = _query(request)
-        if text_of(request, "choose") == "epsilon":
-            epsilon = _epsilon_within(request, query)
-            typed["epsilon"] = decimal_text(epsilon)
-            query = type(query).from_parameters(query.parameters() | {"epsilon": epsilon})
-        return _question_page(request, typed, query)
+        return _question_page(request, typed, _query(request))
     except PrivodError as problem:
-        return _question_page(request, typed, query, problem)
-
-
-def _epsilon_within(request: Request, query: Query[Any]) -> Fraction:
-    """The least epsilon at which the answer is as exact as was asked for."""
-    within = text_of(request, "within").strip()
-    if not (within.isascii() and within.isdigit() and len(within) < 10):
-        raise InvalidParameter("within", "must be a whole number from 0", within, "Try 10.")
-    domain = site_of(request).curator.dataset(request.path_params["dataset"]).domain
-    return epsilon_within(query, domain, int(within))
+        return _question_page(request, typed, None, problem)
 
 
 def price(request: Request) -> Response:
@@ -213,45 +195,8 @@ def _question_page(
         sent="form" in request.scope,
         problem=str(problem) if problem and not at_box else None,
         request_id=secrets.token_urlsafe(16),
-        within=_within(request, query, dataset.domain),
-        expect=_expect(request, query, dataset.domain),
         **shown,
     )
-
-
-def _within(request: Request, query: Query[Any] | None, domain: Domain) -> str | None:
-    """What stands in the field for a margin; None where the question's margin is not public."""
-    if query is None or "epsilon" not in query.parameters():
-        return None
-    try:
-        if query.preview(domain).margin is None:
-            return None
-    except PrivodError:  # it cannot be asked of these columns
-        return None
-    return _typed_number(request, "within")
-
-
-def _expect(request: Request, query: Query[Any] | None, domain: Domain) -> str | None:
-    """What stands in the field for what is expected; None where nothing is counted with noise."""
-    with suppress(PrivodError):  # where it cannot be asked of these columns, the field stays
-        if query is not None and query.preview(domain).noise is None:
-            return None
-    return _typed_number(request, "expect")
-
-
-def _typed_number(request: Request, name: str) -> str:
-    """What stands in a field beside the question's own; "" before anything was typed."""
-    return text_of(request, name).strip() if "form" in request.scope else ""
-
-
-def _expected(request: Request) -> int | None:
-    """How many records the analyst expects in what is counted; None where nothing is said."""
-    typed = _typed_number(request, "expect")
-    if not typed:
-        return None
-    if not (typed.isascii() and typed.isdigit() and len(typed) < 10):
-        raise InvalidParameter("expect", "must be a whole number from 1", typed, "Try 20.")
-    return int(typed)
 
 
 def _named(examples: Sequence[Query[Any]], titles: Mapping[str, str]) -> list[str]:
@@ -293,7 +238,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "begun": BEGUN if price.begun else "",
         "cost": " and ".join(dict.fromkeys(str(line["cost"]) for line in lines)),
         "lines": lines,
-        "worth": worth(query, domain, most, _expected(request)),
+        "worth": worth(query, domain, most),
         "time": time_told(price),
         "offer": offer,
         "count_at": f"/data/{segment(of)}/ask/histogram?example=size",

@@ -5,7 +5,6 @@ The report looks at rows and is exact: it is shown to the owner of the data set 
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 from fastapi import Path
@@ -15,7 +14,7 @@ from starlette.responses import Response
 from privod import wire
 from privod.curator.protection import FOR_OWNER
 from privod.errors import InvalidParameter, PrivodError
-from privod.privacy import Adjacency, adjacency_from_json
+from privod.privacy import adjacency_from_json, adjacency_from_text
 from privod.server.failures import status_of
 from privod.server.site import site_of
 from privod.server.views.pages import page
@@ -42,7 +41,7 @@ def protected_page(request: Request) -> Response:
     written = request.query_params.get("adjacency", "").strip()
     dataset, sentences, problem, status = site.curator.dataset(of), [], None, 200
     try:
-        adjacency = _read(written) if written else None
+        adjacency = adjacency_from_text(written) if written else None
         found = site.reports.who_is_protected(of, adjacency, sample=SHOWN_SAMPLE)
         sentences = [one.sentences() for one in found]
     except PrivodError as wrong:
@@ -57,14 +56,3 @@ def protected_page(request: Request) -> Response:
         adjacency=written,
         problem=problem,
     )
-
-
-def _read(written: str) -> Adjacency:
-    try:
-        data = json.loads(written)
-    except (ValueError, RecursionError):
-        data = None
-    if not isinstance(data, dict):
-        way_out = 'Write {"name": "in-crowd", "radius": 5, "columns": ["age"], "crowd": 10}.'
-        raise InvalidParameter("adjacency", "must be JSON", written[:100], way_out)
-    return adjacency_from_json(data)

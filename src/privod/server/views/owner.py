@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from starlette.datastructures import UploadFile
@@ -28,6 +27,7 @@ from privod.privacy import (
     Adjacency,
     CrowdAdjacency,
     Replace,
+    adjacency_from_text,
 )
 from privod.server import authentication as auth
 from privod.server.http.authorization import form_of, text_of
@@ -239,13 +239,7 @@ def _who(request: Request, adjacency: Adjacency) -> tuple[str, ...]:
 def _adjacency(form: dict[str, str]) -> dict[str, Any]:
     if form["adjacency"] != "other":
         return {"name": form["adjacency"]}
-    try:
-        written = json.loads(form["other"])
-    except (ValueError, RecursionError):
-        written = None
-    if not isinstance(written, dict):
-        raise InvalidParameter("adjacency", "must be JSON", form["other"][:100], OTHER.doc)
-    return written
+    return adjacency_from_text(form["other"]).to_json()
 
 
 def _budget_page(
