@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -22,6 +23,7 @@ from privod.curator import Curator
 from privod.data import Table
 from privod.data.examples import HOSPITAL, hospital, hospital_outliers
 from privod.estimators import PrivateDetector
+from privod.estimators.private import UnreliableFit
 from privod.joint.detector.question import JointDetector
 from privod.joint.run import rehearse
 from privod.ledger.acts import AdmitPerson
@@ -197,7 +199,8 @@ def _attack(stays: Table) -> Chapter:
 
 
 def _score_of(rows: Floats, target: Floats, bounds: Any) -> float:
-    fitted = PrivateDetector(EPSILON, bounds=bounds).fit(rows)
+    with warnings.catch_warnings(action="ignore", category=UnreliableFit):  # of so few records
+        fitted = PrivateDetector(EPSILON, bounds=bounds).fit(rows)
     return float(-fitted.score_samples(target)[0])
 
 
