@@ -20,7 +20,7 @@ import privod
 from privod.cli import app
 from privod.client import Client, connect
 from privod.data import Domain, Numeric
-from privod.data.examples import BREAST_CANCER, breast_cancer
+from privod.data.examples import HOSPITAL, hospital
 from privod.errors import (
     AlreadyExists,
     BudgetExceeded,
@@ -356,9 +356,9 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def sampled(server: Running, monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of a server with the sample data, and a token in the environment."""
-    if "breast-cancer" not in [dataset.name for dataset in server.curator.datasets()]:
-        server.curator.register("breast-cancer", breast_cancer(), BREAST_CANCER)
-        server.curator.open_budget("breast-cancer", AddRemove(), Loss("10"))
+    if "stays" not in [dataset.name for dataset in server.curator.datasets()]:
+        server.curator.register("stays", hospital(2_000), HOSPITAL)
+        server.curator.open_budget("stays", AddRemove(), Loss("10"))
     monkeypatch.setenv("PRIVOD_TOKEN", server.token("analyst"))
     monkeypatch.setenv("PRIVOD_AT", server.url)
     return server.url
@@ -379,7 +379,7 @@ def test_the_shell_of_the_analysts_page_runs(
 ) -> None:
     pieces = blocks("shell")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "new.csv").write_text("radius,texture\n14.1,19.3\n27.0,33.0\n")
+    (tmp_path / "new.csv").write_text("age,heart_rate\n64,80\n30,190\n")
     for line in "".join(pieces).splitlines():
         result = CliRunner().invoke(app, shlex.split(line)[1:])
         assert result.exception is None, line

@@ -32,6 +32,7 @@ from privod.pictures.canvas import blank
 from privod.privacy import AddRemove, AdmittedContexts, Loss, SameContexts
 from privod.progress import track
 from privod.questions.graded_count.query import GradedCount
+from privod.questions.histogram.query import Histogram
 from privod.questions.outlier_context.query import OutlierContext
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
 
@@ -75,10 +76,19 @@ def tell(directory: Path) -> Story:
     curator.register(DATASET, stays, HOSPITAL)
     curator.open_budget(DATASET, AddRemove(), Loss(4, "1e-5"))
     chapters = _chapters(curator, stays)
-    return Story(tuple(track(chapters, "telling", 6)))
+    return Story(tuple(track(chapters, "telling", 7)))
 
 
 def _chapters(curator: Curator, stays: Table) -> Iterator[Chapter]:
+    yield Chapter(
+        "20,000 hospital stays that nobody may see",
+        (
+            f"Each stay has {', '.join(HOSPITAL.names)}. About six in a thousand are unusual.",
+            "We want to find such stays and reveal little about anybody: every answer below is"
+            " noisy, states its margin of error, and is charged to a privacy budget first.",
+        ),
+        _noisy_map(curator),
+    )
     detector = PrivateDetector(EPSILON, contamination=0.01).fit(_points(stays))
     yield _detector(detector, stays)
     yield _attack(stays)
@@ -86,6 +96,12 @@ def _chapters(curator: Curator, stays: Table) -> Iterator[Chapter]:
     yield _person(curator)
     yield _together(stays)
     yield _ledger(curator)
+
+
+def _noisy_map(curator: Curator) -> bytes:
+    """What an analyst sees of two columns for a tenth of epsilon: noisy counts, and no stay."""
+    asked = Histogram(columns=("heart_rate", "pressure"), bins=25, epsilon="0.1")
+    return svg(draw(curator.ask(asked, DATASET).release))
 
 
 def _points(table: Table) -> Floats:
@@ -207,7 +223,15 @@ def _score_of(rows: Floats, target: Floats, bounds: Any) -> float:
 def _counts(curator: Curator) -> Chapter:
     """How many outliers there are, and in which columns they show."""
     count = GradedCount(columns=("heart_rate", "pressure"), radius=5, max_crowd=3, epsilon="1")
-    where = OutlierSubspaces.examples(HOSPITAL)[0]
+    where = OutlierSubspaces(
+        columns=NUMBERS,
+        radius_per_column=0.002,
+        scale="range",
+        max_crowd=3,
+        n_subspaces=2,
+        count_share="2/3",
+        epsilon=2,
+    )
     answers = [curator.ask(query, DATASET).release for query in (count, where)]
     return Chapter(
         "How many unusual stays there are, and in which columns",

@@ -91,7 +91,7 @@ def _one_group(query: OutlierContext, group: Context) -> Figure:
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.set_yticks([])
-    axes.set_xlabel("filled: in the group; ringed: the person's own value", fontsize=8)
+    axes.set_xlabel("filled: in the group; ringed: own value", fontsize=8)
     axes.spines[:].set_visible(False)
     axes.grid(False)
     return figure

@@ -28,7 +28,7 @@ def draw(release: Release[FoundSubspaces]) -> Figure:
     """A bar for each set found, and the largest chance that a worse one had."""
     query, value = release.query, release.value
     assert isinstance(query, OutlierSubspaces)  # noqa: S101 - what a release of sets answers
-    figure, axes = blank("Column sets said to hold the most outliers", width=11.0)
+    figure, axes = blank("Column sets chosen for the most outliers", width=11.0)
     axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
     shown = value.subspaces[:MOST_DRAWN]
     names = [f"{place + 1}. {' and '.join(map(called, some))}" for place, some in enumerate(shown)]
@@ -40,8 +40,8 @@ def draw(release: Release[FoundSubspaces]) -> Figure:
     else:
         axes.barh(names, np.arange(len(names), 0, -1), color=ACCENT)
         axes.set_xticks([])
-        axes.set_xlabel("order in which the sets were chosen; how many outliers was not asked")
-    axes.invert_yaxis()
+        axes.set_xlabel("order of the choice; counts were not asked for", fontsize=8)
+    axes.set_ylim(max(len(names), 4) - 0.5, -0.5)
     axes.grid(False, axis="y")
     other = figure.add_subplot(1, 2, 2)
     other.set_title("How likely is a worse set, at most?", loc="left", fontsize=11)
