@@ -99,19 +99,21 @@ def test_the_terminal_shows_question_answer_price_and_total(
     assert shown.total() in told
 
 
-def test_the_story_has_six_chapters_with_pictures_and_says_nothing_of_private_rows(
+def test_the_story_has_seven_parts_with_pictures_and_says_nothing_of_private_rows(
     tmp_path: Path,
 ) -> None:
     story = tell(tmp_path)
-    assert len(story.chapters) == 6
+    assert len(story.chapters) == 7
     for chapter in story.chapters:
         assert chapter.lines
         assert b"<svg" in chapter.picture
-    detector, attack, *_, ledger = (" ".join(one.lines) for one in story.chapters)
+    problem, detector, attack, *_, ledger = (" ".join(one.lines) for one in story.chapters)
     private, forest = (float(found) for found in re.findall(r": (0\.\d+)", detector)[:2])
     assert private > forest - 0.05
     assert int(re.search(r"right (\d+)%", attack)[1]) < 95  # type: ignore[index]
     assert "entries were verified" in ledger
+    assert "20,000" in story.chapters[0].title
+    assert "margin of error" in problem
     page = story.html()
-    assert page.count("<img") == 6
+    assert page.count("<img") == 7
     assert 'src="http' not in page
