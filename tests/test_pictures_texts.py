@@ -32,8 +32,8 @@ def test_a_logarithmic_axis_has_plain_numbers() -> None:
     domain = Domain((Numeric("x", 0, 10), Numeric("y", 0, 10), Categorical("g", ("a", "b"))))
     rows = {"x": [1.0, 2.0, 9.0], "y": [1.0, 2.0, 9.0], "g": ["a", "a", "b"]}
     table = read(rows, domain)
-    for name in ("histogram", *(name for name in QUERIES if name.startswith("outlier-count"))):
-        query = QUERIES[name].examples(domain)[0]
+    for kind in QUERIES.values():
+        query = kind.examples(domain)[0]
         drawn = svg(draw(query.answer(table, seeded(2)))).decode()
         assert "mathdefault" not in drawn
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from privod.pictures.canvas import blank, plain_ticks
+from privod.pictures.canvas import blank
 
 __all__ = ["Curve", "draw_curves", "draw_quality"]
 
@@ -34,7 +34,6 @@ def draw_curves(title: str, curves: Mapping[str, Curve], measure: str) -> Figure
         (line,) = axes.plot(epsilons, means, marker="o", markersize=3, label=name)
         axes.fill_between(epsilons, low, high, color=line.get_color(), alpha=0.12)
     axes.set_xscale("log")
-    plain_ticks(axes)
     axes.set_xlabel("epsilon")
     axes.set_ylabel(f"{measure} (band: one deviation)")
     axes.legend(fontsize=8)

@@ -291,7 +291,7 @@ def _beside(bars: Sequence[tuple[str, float, float]]) -> Figure:
     axes.bar(places + 0.2, [joint for *_, joint in bars], 0.4, label="together, epsilon 1")
     axes.set_xticks(places, [name for name, *_ in bars])
     axes.set(ylabel="share found", ylim=(0, 1))
-    axes.legend()
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 

@@ -30,7 +30,7 @@ WARM = "#c2571a"  # what stands out
 MUTED = "#9aa4b1"  # what is there for comparison
 INK = "#1d2733"
 MOST_TICKS = 40
-LONGEST_TICK, LONGEST_AXIS_NAME = 32, 48  # letters
+LONGEST_TICK, LONGEST_AXIS_NAME = 32, 48  # letters, the name of an upright axis
 LETTERS_AN_INCH = 9  # of a title
 MOST_LABELS = 30  # of records, in one picture
 MOST_ROWS = 30  # columns of a release that a picture shows, one below the other
@@ -120,12 +120,6 @@ def few_ticks(names: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
     return places, [names[place] for place in places]
 
 
-def plain_ticks(axes: Axes) -> None:
-    """Write the ticks of a logarithmic axis as plain numbers, since no text is read as formulas."""
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("")
-
-
 def shorten_texts(figure: Figure) -> Figure:
     """Cut names that are longer than there is room for, in the middle; returns the figure."""
     letters = int(LETTERS_AN_INCH * figure.get_figwidth() / max(1, _side_by_side(figure)))
@@ -134,8 +128,8 @@ def shorten_texts(figure: Figure) -> Figure:
             title = axes.get_title(place)
             if len(title) > letters:
                 axes.set_title(shortened(title, letters), loc=place)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_label_text(shortened(axis.get_label_text(), LONGEST_AXIS_NAME))
+        for axis, longest in ((axes.xaxis, letters), (axes.yaxis, LONGEST_AXIS_NAME)):
+            axis.set_label_text(shortened(axis.get_label_text(), longest))
             if isinstance(axis.get_major_locator(), FixedLocator):
                 told = [label.get_text() for label in axis.get_ticklabels()]
                 if any(len(text) > LONGEST_TICK for text in told):
@@ -170,6 +164,11 @@ def png(figure: Figure) -> bytes:
 
 def _written(figure: Figure, kind: str, metadata: dict[str, Any]) -> bytes:
     file = io.BytesIO()
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_scale() != "linear":  # powers of ten would be written as formulas
+                axis.set_major_formatter("{x:g}")
+                axis.set_minor_formatter("")
     for text in figure.findobj(Text):
         text.set_parse_math(False)  # a column named "$10-$20" is a name, not a formula
     with _settings, mpl.rc_context(LOOK):

@@ -16,13 +16,13 @@ def draw(release: Release[GradedOutliers]) -> Figure:
     """A bar for the answer, and beside it the credit against the crowd."""
     query, value = release.query, release.value
     assert isinstance(query, GradedCount)  # noqa: S101 - what a release of such a count answers
-    figure, axes = blank("Outlying records, those near the line counted in part")
+    figure, axes = blank("Outliers, borderline records counted in part")
     axes.barh([0], [value.count], color=ACCENT, height=0.3)
     margin = query.margin(value.n_columns, value.n_groups)
     axes.errorbar([value.count], [0], xerr=[margin], color=INK, capsize=4, fmt="o")
     axes.set_yticks([])
-    axes.set_ylim(-0.5, 0.5)
-    axes.set_xlabel("records (bar: 95 % of the noise)")
+    axes.set_ylim(-0.3, 1.2)
+    axes.set_xlabel("graded count with its 95 % margin")
     axes.grid(False, axis="y")
     inset = axes.inset_axes((0.66, 0.62, 0.32, 0.3))
     last = query.max_crowd + query.n_grades

@@ -32,7 +32,7 @@ def draw(release: Release[GridScores]) -> Figure:
     axes.set_yticks(places, names, fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"in lengths of the ranges, to the {query.n_neighbors} nearest", fontsize=8)
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
     if len(value.graded) > MOST_BARS:
         told = f"the first {MOST_BARS} of {len(value.graded)}"
         axes.set_title(told, fontsize=8, loc="right")

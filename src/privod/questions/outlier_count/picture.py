@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privod.pictures.canvas import ACCENT, INK, MUTED, blank, plain_ticks
+from privod.pictures.canvas import ACCENT, INK, MUTED, blank
 from privod.query.query import Release
 from privod.questions.outlier_count.query import CountedOutliers, OutlierCount
 
@@ -16,7 +16,7 @@ def draw(release: Release[CountedOutliers]) -> Figure:
     """The released count, and the least standard deviation of every noise at this price."""
     query, value = release.query, release.value
     assert isinstance(query, OutlierCount)  # noqa: S101 - what a release of such a count answers
-    figure, axes = blank("Outlying records, and the noise of each way to count them")
+    figure, axes = blank("Outliers, and the noise of each way to count them")
     axes.barh(["the answer"], [value.count], color=ACCENT, height=0.5)
     known = (value.n_columns, value.n_records, value.n_groups)
     deviations = query.least_deviations(*known)
@@ -29,8 +29,7 @@ def draw(release: Release[CountedOutliers]) -> Figure:
         height=0.5,
     )
     axes.set_xscale("symlog", linthresh=1)
-    plain_ticks(axes)
-    axes.set_xlabel("records (answer: 95 % of the noise; noise: its standard deviation, at least)")
+    axes.set_xlabel("records (answer: 95 % margin; noise: least deviation)")
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     return figure

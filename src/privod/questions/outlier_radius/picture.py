@@ -17,7 +17,7 @@ def draw(release: Release[ChosenRadius]) -> Figure:
     """The candidates with the chosen one, and the chance against edits, from public parameters."""
     query, value = release.query, release.value
     assert isinstance(query, OutlierRadius)  # noqa: S101 - what a release of a radius answers
-    figure, axes = blank("The radius at which the wanted share stands apart")
+    figure, axes = blank("The radius at which the given share are outliers")
     axes.plot(query.radii, [0] * query.n_radii, "|", color=MUTED, markersize=14)
     axes.plot([value.radius], [0], "o", color=ACCENT, markersize=10)
     axes.annotate(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def draw(release: Release[tuple[Numeric, ...]]) -> Figure:
     """Each column's range as a bar with its ends written out; columns have their own units."""
     columns = release.value[:MOST_ROWS]
-    figure, axes = blank("Where the bulk of the records lie", height=1.2 + 0.45 * len(columns))
+    figure, axes = blank("Where most records lie", height=1.2 + 0.45 * len(columns))
     places = np.arange(len(columns))[::-1]
     largest = [max(abs(column.low), abs(column.high)) for column in columns]
     lefts = [column.low / size for column, size in zip(columns, largest, strict=True)]
