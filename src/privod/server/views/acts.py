@@ -215,6 +215,6 @@ def request_form(request: Request) -> Response:
         422 if problem else 200,
         dataset=curator.dataset(of),
         requests=curator.requests(of),
-        adjacency=written or '{"name": "add-remove"}',
+        adjacency=written or "add-remove",
         problem=problem,
     )
