@@ -195,8 +195,7 @@ def test_the_button_says_what_a_person_of_several_rows_is_charged(
     told = "epsilon 0.25 under add-remove; epsilon 0.5 towards a person of up to 2 records"
     for listed in ("/data/visits", "/data/visits/answers"):
         assert told in checked(analyst.get(listed))
-    examples = checked(analyst.get("/data/visits/ask"))
-    assert "towards a person of up to 2 records" in examples
+    assert "from epsilon 0.1</span>" in checked(analyst.get("/data/visits/ask"))
 
 
 def test_the_console_names_no_budget_that_a_cap_rules_out(

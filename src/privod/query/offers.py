@@ -32,11 +32,13 @@ LEAST_PART = Fraction(1, 10)  # of an example's epsilon: with less, counts alone
 class Offer:
     """A question, an example of it that is worth its price, and whether that can be paid.
 
-    `refused` says why it cannot be asked now, "" if it can; `why` says it in two words.
+    `cost` is the epsilon that is charged, more than the question's where a person may have several
+    rows; `refused` says why it cannot be asked now, "" if it can; `why` says it in two words.
     """
 
     query: Query[Any]
     epsilon: Fraction
+    cost: Fraction = Fraction(0)
     refused: str = ""
     why: str = ""
 
@@ -55,12 +57,15 @@ def _offer(domain: Domain, example: Any, price: Callable[[Query[Any]], Any]) -> 
         first = price(example)
         epsilon = useful_epsilon(example, domain, first.records or first.most_records)
         query = replace(example, epsilon=epsilon)
-        if price(query).affordable:
-            return Offer(query, epsilon)
+        priced = price(query)
+        cost = max((one.loss.epsilon for one in priced.charges), default=Fraction(0))
+        if priced.affordable:
+            return Offer(query, epsilon, cost)
     except PrivodError as problem:
         why = "needs an allowance" if isinstance(problem, NoPromise) else "not possible here"
-        return Offer(example, example.epsilon, str(problem), why)
-    return Offer(query, epsilon, "It costs more than is left of the budget.", "more than is left")
+        return Offer(example, example.epsilon, refused=str(problem), why=why)
+    refused = "It costs more than is left of the budget."
+    return Offer(query, epsilon, cost, refused, "more than is left")
 
 
 @lru_cache(maxsize=512)
