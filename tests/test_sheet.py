@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from privod.curator import Curator
 from privod.curator.sheet import written
 from privod.data import Domain, Numeric
 from privod.ledger.acts import ChargeElsewhere
+from privod.ledger.acts.consequences import guessed_right
 from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, Replace
 from privod.questions.histogram.query import Histogram
 
@@ -102,6 +105,15 @@ def test_a_sheet_is_written_when_the_rows_are_gone(tmp_path: Path) -> None:
         rows.unlink()
     shown = CliRunner().invoke(app, ["sheet", "people", "--at", str(tmp_path / "at")])
     assert shown.output == before + "\n"
+
+
+def test_the_officers_page_shows_the_bound_rounded_up() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "data_protection.md").read_text()
+    rows = re.findall(r"^\| ([\d/]+) \| (\d+) % \| (\d+) % \|$", page, re.MULTILINE)
+    assert len(rows) == 5
+    for epsilon, *shares in rows:
+        for share, delta in zip(shares, ("0", "1/10"), strict=True):
+            assert int(share) == math.ceil(guessed_right(Loss(epsilon, delta)) * 100)
 
 
 def test_an_unknown_data_set_is_refused(tmp_path: Path) -> None:
