@@ -126,6 +126,7 @@ from privod.privacy import (
     Zcdp as Zcdp,
     ZcdpBudget as ZcdpBudget,
     adjacency_from_json as adjacency_from_json,
+    adjacency_from_text as adjacency_from_text,
     decimal_text as decimal_text,
     exact as exact,
     in_parallel as in_parallel,
