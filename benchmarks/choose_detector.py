@@ -157,7 +157,7 @@ def main() -> None:
     options = parser.parse_args()
     paths = sorted(filter(even, options.tables.rglob("*.npz"))) if options.tables else []
     if not paths:
-        print("choose_detector skipped: no folder of macrOData tables (--tables, PRIVOD_TABLES)")
+        print("skipped: no folder of macrOData tables (--tables or PRIVOD_TABLES)")
         sys.exit(0)
     warnings.simplefilter("ignore")
     most = 1 if options.smoke else min(options.most, 6) if options.quick else options.most
@@ -166,7 +166,8 @@ def main() -> None:
     if options.keep and options.keep.exists():
         known = json.loads(options.keep.read_text())
     settings = drawn_settings(1 if options.smoke else options.settings, options.only)
-    before, names = present(), []
+    before = present()
+    names: list[str] = []
     for place in np.random.default_rng(0).permutation(len(paths)):
         if len(names) == most:
             break
@@ -185,7 +186,8 @@ def main() -> None:
         if options.keep:
             options.keep.write_text(json.dumps(known))
     table = {json.dumps(setting): known[json.dumps(setting)] for setting in settings}
-    own, left_out = table[json.dumps(before)], {}
+    own = table[json.dumps(before)]
+    left_out: dict[str, list[float]] = {}
     for one in dict.fromkeys(map(family, names)):
         others = [name for name in names if family(name) != one]
         choice = best(table, others) if others else json.dumps(before)

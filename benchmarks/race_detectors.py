@@ -1,7 +1,8 @@
 """How good are private detectors by default, beside those that are not private?
 
-    python benchmarks/race_detectors.py [--quick] [--smoke] [--speed] [--rows 20000] [--fits 10]
-                                        [--protocol contaminated|novelty] [--tables FOLDER]
+    python -m benchmarks.race_detectors [--quick] [--smoke] [--speed] [--rows 20000] [--fits 10]
+                                        [--protocol contaminated|novelty] [--sets 6]
+                                        [--tables FOLDER]
 
 Every labeled set of the folder PRIVOD_DATA (and of its folder detection/), by two protocols.
 *Contaminated*: all rows are fitted without labels and the same rows are scored. *Novelty*: half of
@@ -10,8 +11,9 @@ average precision and precision at n (n outliers), as means over sets, of ten fi
 detectors. Ranges are what somebody who knows the units would declare, rounded out to powers of two
 from zero, or none ("open"). Nothing else is given but epsilon. Of kdd99, whose attacks are the
 majority, the normal rows with two rare kinds of attack and with a sample of all are taken. Large
-sets are cut to 20,000 rows, or to `--rows`; k-NN and LOF take part on sets of up to 12,000.
-diffprivlib takes part where it is installed (`pip install privod[races]`).
+sets are cut to 20,000 rows, or to `--rows`; k-NN and LOF take part on sets of up to 12,000. Private
+rivals (private_rivals.py) take part where mbi or diffprivlib can be imported, MST on sets of up to
+30 columns, with one fit a set.
 
 `--tables` takes the tables of a folder instead (*.npz with train, test and test_labels, as those of
 macrOData), by novelty. `--quick` takes the smaller sets and three fits, `--smoke` one set and one
@@ -32,6 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from benchmarks.private_rivals import RIVALS, rivals
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
@@ -42,6 +45,7 @@ Floats = NDArray[np.float64]
 PROTOCOLS = ("contaminated", "novelty")
 MOST_ROWS = 20_000
 MOST_FOR_NEIGHBORS = 12_000
+FITS_OF_RIVALS = 1  # which take seconds to minutes
 TARGET = 0.1  # of the rows, to be flagged
 FACTOR = 2  # by which the share that is flagged may be off to count as met
 U2R = ("buffer_overflow", "loadmodule", "perl", "rootkit")
@@ -168,7 +172,12 @@ def peers(part: Split) -> dict[str, Floats]:
 
 
 def private(
-    one: Labeled, part: Split, epsilon: str, flagged: dict[str, list[tuple[float, bool]]]
+    one: Labeled,
+    part: Split,
+    epsilon: str,
+    flagged: dict[str, list[tuple[float, bool]]],
+    *,
+    others: bool,
 ) -> dict[str, Floats]:
     """The scores of private detectors, of one fit each."""
     _, ranges = numbers(one)
@@ -185,19 +194,7 @@ def private(
         share = float((detector.score_samples(part.fitted) < detector.offset_).mean())
         warned = bool(detector.health().serious("threshold"))
         flagged.setdefault(f"{name} {epsilon}", []).append((share, warned))
-    gaussian = private_gaussian(part, ranges, float(epsilon))
-    return found | ({} if gaussian is None else {"diffprivlib GaussianNB": gaussian})
-
-
-def private_gaussian(part: Split, ranges: tuple[Floats, Floats], epsilon: float) -> Floats | None:
-    """diffprivlib's Gaussian naive Bayes of one class, where it is installed."""
-    try:
-        from diffprivlib.models import GaussianNB
-    except ImportError:
-        return None
-    model = GaussianNB(epsilon=epsilon, bounds=ranges, priors=[1.0])
-    model.fit(part.rows, np.zeros(len(part.rows), dtype=int))
-    return np.asarray(-model._joint_log_likelihood(part.asked)[:, 0])
+    return found | (rivals(part.rows, part.asked, ranges, epsilon) if others else {})
 
 
 def measures(labels: NDArray[np.int64], scores: Floats) -> tuple[float, float, float]:
@@ -259,8 +256,9 @@ def race(
             found.setdefault(name, {})[one.name] = measures(part.labels, scores)
         for epsilon in epsilons:
             several: dict[str, list[tuple[float, float, float]]] = {}
-            for _ in range(fits):
-                for name, scores in private(one, part, epsilon, flagged).items():
+            for fit in range(fits):
+                others = fit < FITS_OF_RIVALS
+                for name, scores in private(one, part, epsilon, flagged, others=others).items():
                     several.setdefault(name, []).append(measures(part.labels, scores))
             for name, figures in several.items():
                 mean = np.mean(figures, axis=0).tolist()
@@ -283,6 +281,12 @@ def race(
             print(f"figure {label}_{kind}_{short} {mean:.4f}")
         print(f"figure {label}_less_IForest_{short} {np.mean(apart):.4f}")
         print(f"figure {label}_sets_{short} {len(values)}")
+    for name, values in found.items():
+        rival, _, epsilon = name.rpartition(" ")
+        if rival in RIVALS:
+            ours = found[f"PrivateDetector {epsilon}"]
+            ahead = np.mean([ours[key][0] - values[key][0] for key in values])
+            print(f"figure {label}_ahead_of_{rival}_{epsilon} {ahead:.4f}")
     for name, fits_of in flagged.items():
         good = [TARGET / FACTOR <= share <= TARGET * FACTOR for share, _ in fits_of]
         warned = [told for _, told in fits_of]
@@ -301,6 +305,7 @@ def main() -> None:
     parser.add_argument("--protocol", choices=PROTOCOLS, action="append")
     parser.add_argument("--tables", type=Path, help="a folder of *.npz tables instead")
     parser.add_argument("--most-tables", type=int, default=150)
+    parser.add_argument("--sets", type=int, help="the so many smallest sets alone")
     parser.add_argument("--speed", action="store_true", help="the time beside HBOS alone")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -325,6 +330,8 @@ def main() -> None:
     for protocol in options.protocol or PROTOCOLS:
         sets = labeled_sets(Path(folder), 40_000 if small else 2**40, options.rows)
         taken = islice(sets, 1 if options.smoke else None)
+        if options.sets:
+            taken = iter(sorted(taken, key=lambda one: one.frame.size)[: options.sets])
         race(((one, split(one, protocol)) for one in taken), epsilons, fits, protocol)
 
 

@@ -51,17 +51,13 @@ def open_columns(
     What was not declared follows from the types of a frame's columns, and from nothing in them.
     """
     if isinstance(bounds, Mapping):
-        known = [bounds.get(name) for name in names]
         strange = [name for name in bounds if name not in names]
         if strange:
             rule = "must be about columns that are there"
             raise InvalidParameter("bounds", rule, strange[:5], f"Those are {list(names[:5])}.")
-    elif bounds is None:
-        known = [None] * len(names)
-    elif isinstance(bounds, list) and len(bounds) == len(names) and not _all_numbers(bounds):
-        known = bounds
-    else:
-        return declared_columns(bounds, names)
+    known = [None] * len(names) if bounds is None else _one_by_one(bounds, names)
+    if known is None:
+        return _ranges(bounds, names)
     kinds = [_kind(X, place) for place in range(len(names))]
     told = list(zip(names, known, kinds, strict=True))
     texts = [name for name, one, kind in told if one is None and kind == "text"]
@@ -100,15 +96,28 @@ def _open(name: str, kind: str) -> Column:
 
 
 def declared_columns(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:
-    """Read what was declared of the columns of these names."""
+    """Read what was declared of the columns of these names, all of them."""
+    known = _one_by_one(bounds, names)
+    if known is None:
+        return _ranges(bounds, names)
+    absent = [name for name, one in zip(names, known, strict=True) if one is None]
+    if absent:
+        rule = "must declare every column"
+        raise InvalidParameter("bounds", rule, absent[:5], "Add the columns that are missing.")
+    return tuple(_column(name, one) for name, one in zip(names, known, strict=True))
+
+
+def _one_by_one(bounds: Any, names: tuple[str, ...]) -> list[Any] | None:
+    """What is said of each column, None of those left out; None if it is said of all at once."""
     if isinstance(bounds, Mapping):
-        absent = [name for name in names if name not in bounds]
-        if absent:
-            rule = "must declare every column"
-            raise InvalidParameter("bounds", rule, absent[:5], "Add the columns that are missing.")
-        return tuple(_column(name, bounds[name]) for name in names)
+        return [bounds.get(name) for name in names]
     if isinstance(bounds, list) and len(bounds) == len(names) and not _all_numbers(bounds):
-        return tuple(_column(name, one) for name, one in zip(names, bounds, strict=True))
+        return bounds
+    return None
+
+
+def _ranges(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:
+    """Two numbers, or two arrays, for all columns."""
     try:
         array = np.asarray(bounds)
         if array.ndim == 2 and array.shape == (len(names), 2) and len(names) != 2:

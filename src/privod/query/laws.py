@@ -13,13 +13,11 @@ from privod.mechanisms import seeded
 Floats = NDArray[np.float64]
 
 TAIL_FROM = 0.9  # of the drawn scores, from where on the law is carried on past the last
-
-
 PLACES = 4096  # of a law at equal steps
 LEAST_LENGTH = 1e-9
 
 
-class LawTable(NamedTuple):
+class Law(NamedTuple):
     """Minus the log of the share that scores higher, at the multiples of a step from 0 on."""
 
     surprises: Floats
@@ -34,27 +32,8 @@ class LawTable(NamedTuple):
         return np.asarray(np.interp(scores, places, self.surprises) + self.slope * past)
 
 
-class Law(NamedTuple):
-    """Scores in ascending order, and minus the log of the share that scores higher."""
-
-    scores: Floats
-    surprises: Floats
-    slope: float
-
-    def surprise(self, scores: Floats) -> Floats:
-        """Minus the log of the share that scores higher, carried on past the last score."""
-        past = np.maximum(scores - self.scores[-1], 0.0)
-        return np.asarray(np.interp(scores, self.scores, self.surprises) + self.slope * past)
-
-    def tabulated(self) -> LawTable:
-        """The same at equal steps, to be looked up without a search."""
-        step = max(float(self.scores[-1]), LEAST_LENGTH) / PLACES
-        values = np.interp(step * np.arange(PLACES + 1), self.scores, self.surprises)
-        return LawTable(values, step, self.slope)
-
-
 def law_of(scores: Floats) -> Law:
-    """The law that these scores follow."""
+    """The law that these scores follow, at equal steps, to be looked up without a search."""
     ordered = np.sort(scores)
     size = len(ordered)
     surprises = -np.log1p(-(np.arange(size) + 0.5) / size)
@@ -68,7 +47,8 @@ def law_of(scores: Floats) -> Law:
     start = int(np.searchsorted(known, ordered[int(TAIL_FROM * size)]))
     run = known[-1] - known[start]
     slope = (values[-1] - values[start]) / run if run > 0 else 1.0
-    return Law(known, values, float(slope))
+    step = max(float(known[-1]), LEAST_LENGTH) / PLACES
+    return Law(np.interp(step * np.arange(PLACES + 1), known, values), step, float(slope))
 
 
 @lru_cache(maxsize=1)

@@ -30,7 +30,7 @@ from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.kernels.profile import score_rows
 from privod.privacy import Guarantee, exact
 from privod.query.checks import checked_truth
-from privod.query.laws import LawTable, law_of, uniform_draws
+from privod.query.laws import Law, law_of, uniform_draws
 from privod.query.moments import FARTHEST as FARTHEST_SCALES
 from privod.query.release_file import ArrayOf, check_counts
 from privod.query.score_counts import (
@@ -403,13 +403,13 @@ class NoisyProfile(Scorable):
         return Components(self.layout, self.products, noise.deviation, self.records)
 
     @cached_property
-    def _laws(self) -> tuple[LawTable, LawTable | None]:
+    def _laws(self) -> tuple[Law, Law | None]:
         """How the two scores of the release's own records are distributed."""
         drawn, components = self.drawn, self._components
-        rare = law_of(self._rarity.by_column(drawn).sum(axis=1)).tabulated()
+        rare = law_of(self._rarity.by_column(drawn).sum(axis=1))
         if components is None:
             return rare, None
-        return rare, law_of(components.distances(drawn)).tabulated()
+        return rare, law_of(components.distances(drawn))
 
     @cached_property
     def _compiled(self) -> tuple[Any, ...]:
