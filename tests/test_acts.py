@@ -272,3 +272,32 @@ def test_opening_says_what_it_means_and_gives_nothing_up(tmp_path: Path) -> None
     shown = CliRunner().invoke(app, ["open", "rows", "--epsilon", "3", "--at", str(tmp_path)])
     assert "that a row is in the data guesses right at most 95.3 %" in shown.output
     assert "Opened a budget of epsilon 3" in shown.output
+
+
+@pytest.mark.parametrize(
+    "spoils",
+    [
+        "UPDATE budgets SET spent_epsilon = '1/0'",
+        "UPDATE budgets SET adjacency = '{}' WHERE number = (SELECT MAX(number) FROM budgets)",
+    ],
+)
+def test_what_could_not_be_read_again_is_not_entered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoils: str
+) -> None:
+    curator = people(tmp_path)
+    apply, before = OpenBudget.apply, curator.head()
+
+    def spoiled(act: OpenBudget, connection: Connection) -> Any:
+        done = apply(act, connection)
+        connection.execute(spoils)
+        return done
+
+    monkeypatch.setattr(OpenBudget, "apply", spoiled)
+    with pytest.raises(InvalidParameter, match="can be read again"):
+        curator.open_budget("people", Replace(), Loss(5), confirmed=True)
+    monkeypatch.undo()
+    assert curator.head() == before
+    assert len(curator.budget("people")) == 1
+    assert curator.history("people")
+    assert curator.verify()
+    curator.open_budget("people", Replace(), Loss(5), confirmed=True)

@@ -413,6 +413,7 @@ class Curator:
             if not confirmed and (lost := act.gives_up(connection)):
                 raise NeedsConfirmation(lost)
             done = act.apply(connection)
+            _read_back(connection, act.of)
         act.after(self, done)
         return done
 
@@ -582,3 +583,16 @@ class Curator:
             good as new.
         """
         return verify(self.database, self._rows, expected_head, self.witnesses)
+
+
+def _read_back(connection: Connection, of: str) -> None:
+    """Read what an act entered as everybody will; what nobody could read again is not entered."""
+    try:
+        root = store.find_dataset(connection, of).root
+        entries = ledger.read_entries(connection, store.versions_of(connection, root))
+        read_requests(tuple(entries))
+        for state in ledger.budgets_of(connection, root):
+            str(state.left)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        rule, way_out = "must be one that can be read again", "Check its numbers."
+        raise InvalidParameter("act", rule, of, way_out) from None
