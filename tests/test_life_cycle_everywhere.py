@@ -444,7 +444,7 @@ def test_the_console_allows_exact_counts_and_tells_who_is_protected(server: Runn
         assert "adjacency must be" in wrong.text
         form = {"budget": str(number), "counts": "2", "reason": "rare ages"}
         asked = browser.post("/data/shown/manage/allow-exact", **form)
-        assert "This gives something up." in asked.text
+        assert "What this means." in asked.text
         many = browser.post("/data/shown/manage/allow-exact", **{**form, "counts": "many"})
         assert "counts must be a whole number" in many.text
         done = browser.post("/data/shown/manage/allow-exact", **form, confirmed="yes")
