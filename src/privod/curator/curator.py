@@ -434,11 +434,6 @@ class Curator:
         """What analysts asked for about a data set and its versions, and what became of it."""
         return read_requests(self.history(of))
 
-    def is_retired(self, of: str) -> bool:
-        """Whether the rows of a data set are deleted by now, also by another process."""
-        with self.database.reading() as connection:
-            return store.find_dataset(connection, of).retired
-
     def clean_up(self) -> int:
         """Delete rows that no data set in use names: left by an upload or a retirement cut short.
 

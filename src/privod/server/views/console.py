@@ -160,7 +160,7 @@ def _data_set(request: Request, answers: list[Summary] | None) -> Response:
     site, visitor = site_of(request), visitor_of(request)
     dataset = site.curator.dataset(request.path_params["dataset"])
     budgets = site.budget(dataset.name, visitor.token)
-    retired = site.curator.is_retired(dataset.name)
+    retired = any(one.retired and one.name == dataset.name for one in site.curator.datasets())
     return page(
         request,
         "data_set.html",
