@@ -500,7 +500,7 @@ def test_each_role_is_killed_and_a_restart_is_approved_anew(
         for name in names:
             approved = typed("approve-run", *shared, *files(name))
             assert " ".join(NOT_PROTECTED.split()) in approved
-        running = {name: process(name) for name in ("hub", killed)}
+        running = {name: process(name) for name in {"hub", killed}}
         with ThreadPoolExecutor(len(names)) as pool:
             ended = [pool.submit(thread, name) for name in names if name != killed]
             eventually(Holding.came.exists)
