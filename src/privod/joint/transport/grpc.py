@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from time import monotonic, sleep
-from types import TracebackType
 from typing import Any, Self
 
 from privod.errors import ProtocolAborted, Unavailable
@@ -89,12 +88,7 @@ class GrpcAggregator:
         self._server.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, problem: object, _trace: object) -> None:
         if problem is not None:
             self.meeting.fail("The aggregator ended the run.")
         self._server.stop(GRACE_SECONDS).wait()
