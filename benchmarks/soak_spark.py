@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     given = parser.parse_args()
     if shutil.which("java") is None:
-        print("Java is not installed: nothing was run")
+        print("skipped: Java is not installed")
         return
     rows = 2000 if given.smoke else 500_000 if given.quick else given.rows
     with tempfile.TemporaryDirectory() as place:

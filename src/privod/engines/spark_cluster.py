@@ -44,6 +44,7 @@ State = TypeVar("State")
 THREADS_UNLESS_SAID = 8  # where a cluster does not say how many it has
 PRIVATE = {  # what Spark would write down or show about our tasks
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
     "spark.io.encryption.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(AT_ONCE),
