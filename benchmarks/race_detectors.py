@@ -329,7 +329,7 @@ def main() -> None:
         sys.exit("Set PRIVOD_DATA to the folder of data sets.")
     for protocol in options.protocol or PROTOCOLS:
         sets = labeled_sets(Path(folder), 40_000 if small else 2**40, options.rows)
-        taken = islice(sets, 1 if options.smoke else None)
+        taken: Iterator[Labeled] = islice(sets, 1 if options.smoke else None)
         if options.sets:
             taken = iter(sorted(taken, key=lambda one: one.frame.size)[: options.sets])
         race(((one, split(one, protocol)) for one in taken), epsilons, fits, protocol)

@@ -301,7 +301,7 @@ def dask(folder: Path, workers: int) -> tuple[list[int], float, float]:
         engine.close()
 
 
-STEPS: dict[str, Callable[[Path, int], Any]] = {
+STEPS: dict[str, Callable[..., Any]] = {
     "register": register,
     "register_polars": register_polars,
     "histogram": histogram,

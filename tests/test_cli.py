@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -299,7 +300,9 @@ def test_every_command_stands_in_a_group_and_the_everyday_ones_first(place: Path
     shown = run("--help")
     places = [shown.index(f"─ {group} ─") for group in GROUPS]
     assert places == sorted(places)
-    assert not {*get_command(app).commands} - {*" ".join(GROUPS.values()).split()}
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    assert not {*group.commands} - {*" ".join(GROUPS.values()).split()}
 
 
 def test_asking_without_a_question_lists_what_can_be_asked_and_paid(place: Path) -> None:

@@ -269,20 +269,22 @@ def test_a_range_that_nobody_knows_is_bought_or_refused_with_a_way_out() -> None
     assert income.is_open
     assert Domain.from_json(domain.to_json()) == domain
     table = Table(domain, {"income": [1e3 * n for n in range(900)], "age": [40.0] * 900})
-    for name, more in {
+    taken: dict[str, dict[str, Any]] = {
         "private-bounds": {},
         "detector-profile": {},
         "histogram": {"edges": [["income", 0, 1e5, 1e6]]},
-    }.items():
+    }
+    for name, more in taken.items():
         query = QUERIES[name].from_parameters({"columns": ("income",), "epsilon": 10, **more})
         query.check(domain)
         assert query.answer(table, seeded(1)).sentence()
-    for name, more in {
+    refused: dict[str, dict[str, Any]] = {
         "histogram": {},
         "quantiles": {},
         "grid-knn": {},
         "outlier-count": {"radius": 0.1, "max_crowd": 2, "scale": "range"},
-    }.items():
+    }
+    for name, more in refused.items():
         query = QUERIES[name].from_parameters({"columns": ("income",), "epsilon": 1, **more})
         with pytest.raises(InvalidParameter, match=r"must have declared ranges, got 'income'.*Ask"):
             query.check(domain)

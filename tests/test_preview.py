@@ -457,6 +457,8 @@ def test_a_bought_size_stands_in_prices_and_limits_keep_the_declared_one(tmp_pat
     assert (before.records, after.records) == (None, size_told(release, HOSPITAL))
     assert after.about_seconds == before.about_seconds
     assert after.most_records == before.most_records == 1_000_000
+    assert after.usual_seconds is not None
+    assert before.usual_seconds is not None
     assert after.usual_seconds < before.usual_seconds / 100
 
 

@@ -208,5 +208,5 @@ def count_quarters(words: NDArray[np.uint64], lowest: int, counts: Ints) -> None
     """
     first = ((EXPONENT_BIAS + lowest) << QUARTER_BITS) - 1
     for at in range(words.size):
-        place = np.int64(words[at] >> np.uint64(52 - QUARTER_BITS)) - first
+        place = int(words[at] >> np.uint64(52 - QUARTER_BITS)) - first
         counts[min(max(place, 0), counts.size - 1)] += 1
