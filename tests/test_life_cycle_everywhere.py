@@ -483,7 +483,7 @@ def test_an_owner_manages_in_the_console_and_confirms_what_is_given_up(server: R
         assert "for copies" in browser.get("/data/seen/manage").text
         decision = {"number": request.number, "reason": "fine"}
         warned = browser.post("/data/seen/manage/approve", **decision)
-        assert "This gives something up" in warned.text
+        assert "What this means." in warned.text
         assert len(server.curator.budget("seen")) == 1
         browser.post("/data/seen/manage/approve", **decision, confirmed="yes")
         assert len(server.curator.budget("seen")) == 2

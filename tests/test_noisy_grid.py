@@ -88,7 +88,7 @@ def test_the_share_is_met_in_more_dimensions_with_the_automatic_number_of_cells(
         assert share / 2 < flagged < share * 1.6, (share, flagged)
     if value.drop_below is None:
         assert value.hidden_share < 0.02
-        assert "guesswork" not in query.sentence(value)
+        assert "is a guess" not in query.sentence(value)
 
 
 @pytest.mark.parametrize("n_axes", [4, 6])
@@ -99,7 +99,10 @@ def test_records_in_dropped_cells_count_towards_the_share(n_axes: int) -> None:
     fresh = value.walk(normals(20_000, n_axes, seed=1).numbers()).graded
     assert 0.05 < (fresh > value.limits(0.1).graded).mean() < 0.16
     assert 0.1 < value.hidden_share < 0.2
-    assert "cannot be told from noise: to flag a smaller share" in query.sentence(value)
+    assert (
+        "cannot be told from noise. A threshold for a smaller share is a guess"
+        in query.sentence(value)
+    )
 
 
 @pytest.mark.parametrize("guess", [20_000, 50_000, 120_000])
@@ -117,8 +120,11 @@ def test_records_in_dropped_cells_count_towards_the_share_however_many_were_expe
         flagged = (fresh > value.limits(share).graded).mean()
         assert share / within < flagged < share * within, (share, flagged)
     assert 0.02 < value.hidden_share < 0.5
-    assert "cannot be told from noise: to flag a smaller share" in query.sentence(value)
-    assert f"about {value.total} records in all (to within 150)" in query.sentence(value)
+    assert (
+        "cannot be told from noise. A threshold for a smaller share is a guess"
+        in query.sentence(value)
+    )
+    assert f"about {value.total} records in all (± 150)" in query.sentence(value)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +142,7 @@ def test_a_grid_of_noise_says_that_its_threshold_is_a_guess(
     )
     value = query.answer(table, seeded(0)).value
     assert value.hidden_share > 0.8
-    assert "guesswork" in query.sentence(value)
+    assert "is a guess" in query.sentence(value)
     assert np.isfinite(value.limits(0.1).graded).all()
 
 
@@ -147,7 +153,7 @@ def test_a_total_far_off_breaks_nothing(count: int) -> None:
     other = replace(value, records=replace(value.records, count=count))
     assert (other.hidden_share > 0.99) == (count == 10**15)
     sentence = GridKnn(columns=("x", "y"), epsilon=1).sentence(other)
-    assert f"about {max(count, 0)} records in all (to within 150)" in sentence
+    assert f"about {max(count, 0)} records in all (± 150)" in sentence
     assert np.isfinite(other.limits(0.1).graded).all()
 
 
@@ -310,7 +316,7 @@ def test_a_merge_carries_the_noise_of_its_parts_into_files(
     assert NoisyGrid.load(tmp_path / "both.privod") == both
     assert NoisyGrid.from_json(json.loads(json.dumps(both.to_json()))) == both
     query = GridKnn(columns=("x", "y"), epsilon=1, cells_per_axis=10)
-    assert ("parts of the merge have dropped" in query.sentence(both)) == (drop_below is not None)
+    assert ("lack what merged parts dropped" in query.sentence(both)) == (drop_below is not None)
 
 
 def test_grids_that_split_epsilon_differently_do_not_add_up() -> None:

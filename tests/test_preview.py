@@ -253,7 +253,7 @@ def test_what_is_expected_decides_what_is_noise_and_what_is_assumed_is_said() ->
     assert f"epsilon {decimal_text(enough)} would do" in remark
     better = replace(graded, epsilon=enough)
     assert noise_remark(better, HOSPITAL, 20_000, 22) == ""
-    assert "expected: 22 records." in worth(better, HOSPITAL, None, 22)
+    assert "Expected: 22 records." in worth(better, HOSPITAL, None, 22)
     assert noise_remark(graded, HOSPITAL, None) == ""
 
 

@@ -358,7 +358,7 @@ def test_how_far_off_the_limit_may_be_is_said_for_the_share_that_was_asked_for(
     ]
     told = " ".join(RUNNER.invoke(app, asked).stdout.split())
     low, high = expected
-    assert f"meant to flag {100 * float(target):g}% of the reference" in told
+    assert f"The threshold for {100 * float(target):g}% of the reference" in told
     assert f"flags between {low:.1%} and {high:.1%} of it" in told
 
 

@@ -224,7 +224,7 @@ def test_the_sentence_states_how_far_a_choice_may_be_off() -> None:
     mixed = ask(epsilon=2, size=2, smaller_too=True, n_subspaces=2)
     text = mixed.sentence(FoundSubspaces((("a",), ("a", "b")), 10))
     assert "more (1 column) or" in text
-    assert text.endswith("more (2 columns).")
+    assert text.endswith("more (2 columns) (95 % confidence).")
 
 
 def test_the_picture_shows_how_likely_a_worse_set_is() -> None:

@@ -167,7 +167,7 @@ class Layout:
             raise _outside(f"scales from {LEAST_SCALE} to {LARGEST_END}", min(scales))
         ends = [end for pair in (*ranges, centers) for end in pair]
         if not all(abs(end) <= LARGEST_END for end in ends):
-            raise _outside(f"ranges and centers within {LARGEST_END} of zero", max(ends))
+            raise _outside(f"ranges and centers within {LARGEST_END} of zero", max(ends, key=abs))
         widths = [(high - low) / found.bins for low, high in ranges]
         if not all(width > 0 and math.isfinite(1 / width) for width in widths):
             raise wrong

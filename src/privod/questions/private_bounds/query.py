@@ -101,8 +101,8 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         words = (
             f"Each count that the ranges are read off will have a margin of ± {margin} (95 %"
             f" confidence). Up to about {self.records_cut} records may be cut off at either end of"
-            " a column, and any number that are more than twice as large as the three octaves with"
-            " the most records."
+            " a column. Values more than twice as large as the three octaves with the most records"
+            " are cut off, however many they are."
         )
         return Preview("each count", margin, typical_share=1 / BINS, words=words)
 
