@@ -239,7 +239,8 @@ def grid_polars(folder: Path, _rows: int) -> list[int]:
 
     cell = pl.lit(0, pl.Int64)
     for column in NUMBERS:
-        along = (pl.col(column.name) - column.low) * (CELLS / (column.high - column.low))
+        value = pl.col(column.name).clip(column.low, column.high)  # beyond a range: infinite
+        along = (value - column.low) * (CELLS / (column.high - column.low))
         cell = cell * CELLS + along.cast(pl.Int64).clip(0, CELLS - 1)
     files = str(folder / "rows" / "*" / "rows-*.parquet")
     found = (
@@ -258,7 +259,8 @@ def grid_duckdb(folder: Path, _rows: int) -> list[int]:
 
     cell = "0"
     for column in NUMBERS:
-        along = f"floor(({column.name} - {column.low}) * {CELLS / (column.high - column.low)})"
+        value = f"least(greatest({column.name}, {column.low}), {column.high})"
+        along = f"floor(({value} - {column.low}) * {CELLS / (column.high - column.low)})"
         cell = f"({cell}) * {CELLS} + least({along}, {CELLS - 1})::BIGINT"
     files = folder / "rows" / "*" / "rows-*.parquet"
     query = f"SELECT {cell} AS cell, count(*) AS n FROM read_parquet('{files}') GROUP BY 1"  # noqa: S608
