@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     asked = parser.parse_args()
     folder = Path(os.environ.get("PRIVOD_DATA", "data"))
-    apart = []
+    apart, ahead = [], 0
     for name, rows, labels, domain in sets(folder, smoke=asked.smoke):
         if asked.quick and len(rows) > 5_000:
             continue
@@ -145,8 +145,12 @@ def main() -> None:
             print(f"figure {name}_{split}_joint_below_pooled {less.mean():.4f}", flush=True)
             margin = less.std(ddof=1) / len(less) ** 0.5 if len(less) > 1 else 0.0
             print(f"figure {name}_{split}_joint_below_pooled_error {margin:.4f}", flush=True)
-            apart.append(less.mean() if split == "skewed" else 0.0)
+            if split == "skewed":
+                apart.append(less.mean())
+                ahead += np.mean([run["alone"][0] - run["joint"][0] for run in found]) > 0
     print(f"figure joint_below_pooled_most_skewed {max(apart):.4f}")
+    print(f"figure skewed_sets {len(apart)}")
+    print(f"figure skewed_sets_alone_ahead {ahead}")
 
 
 if __name__ == "__main__":
