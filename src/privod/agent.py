@@ -37,15 +37,7 @@ INSTRUCTIONS = (
 
 @dataclass
 class Allowance:
-    """What this process may spend in all, and from which price on a person must decide.
-
-    Parameters
-    ----------
-    most : Loss
-        The epsilon and the delta that all questions together may cost; nothing is given back.
-    alone : Loss
-        Up to this loss a question is asked without a person.
-    """
+    """What this process may spend in all; up to `alone` a question is asked without a person."""
 
     most: Loss
     alone: Loss

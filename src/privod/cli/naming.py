@@ -18,17 +18,7 @@ SETTINGS = "settings"  # the argument of commands that take the parameters of a 
 
 
 def in_shell(problem: PrivodError, group: Any, typed: Sequence[str]) -> str:
-    """The message of an error in the words of the shell.
-
-    Parameters
-    ----------
-    problem : PrivodError
-        What went wrong.
-    group : command
-        All commands, as typer makes them of the app; older versions make click's, newer their own.
-    typed : sequence of str
-        What was typed behind the name of the program.
-    """
+    """The message of an error in the words of the shell; `group` holds all of its commands."""
     options = _options(_command(group, typed))
     text = str(problem)
     if isinstance(problem, InvalidParameter) and problem.parameter in options:

@@ -152,21 +152,12 @@ class Asking:
     ) -> Published:
         """Answer a question, at the price that `price` says.
 
-        Parameters
-        ----------
-        query, dataset : Query, DataSet
-            What is asked.
-        asker : Asker
-            Who asks.
-        wait_for_release_time : callable, optional
-            Called when the rows were looked at, before anything of it is stored or shown. A server
-            waits here, so that no moment in the ledger tells exactly how long that took.
-        look : callable, optional
-            Looks at the rows and answers, once the charge is on disk; by default in this process.
-            It gets a key for its noise, from which a later one can answer alike.
-        go_on : callable, optional
-            Called when nobody else answers the same question any more, before it is charged or
-            begun again: what it raises ends the asking, and nothing was charged or begun by it.
+        `look` looks at the rows once the charge is on disk, by default in this process; it gets a
+        key for its noise, from which a later one can answer alike. Then, before anything of it is
+        stored or shown, a server waits for a release time: no moment in the ledger tells exactly
+        how long that took. `go_on` is called when nobody else answers the same question any more,
+        before it is charged or begun again: what it raises ends the asking, and nothing was charged
+        or begun by it.
         """
         question, of = Question(self.adapted(query, dataset), dataset), dataset.name
         with self._database.lookup() as connection:

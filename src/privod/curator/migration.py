@@ -58,16 +58,8 @@ def restore(
 
     A backup lacks what was charged after it was made, and where it came from may still answer. So
     it answers nothing new where it is put back either: open it with `restoring=True`, charge what
-    it lacks (`ChargeElsewhere`), and accept it (`accept_restored`).
-
-    Parameters
-    ----------
-    kept : path
-        The directory of the backup.
-    destination : path
-        A new directory.
-    expected_head : str, optional
-        The head that was noted with the backup, or later; it must be in the backup.
+    it lacks (`ChargeElsewhere`), and accept it (`accept_restored`). A head that was noted with the
+    backup, or later, must be in it.
     """
     with Curator.open(kept, read_only=True) as copy:
         copy.verify(expected_head)
@@ -78,14 +70,8 @@ def migrate(source: Curator, target: Curator) -> Verification:
     """Move a ledger with its releases and tokens into an empty database, and verify both sides.
 
     The source takes no more entries from the first step on, so nothing can be spent twice. A move
-    that was interrupted is finished by calling this again.
-
-    Parameters
-    ----------
-    source : Curator
-        The curator whose ledger moves.
-    target : Curator
-        A curator with an empty ledger, opened on the same directory of rows or on a new one.
+    that was interrupted is finished by calling this again. The target is opened on the same
+    directory of rows or on a new one.
     """
     if source.database.where == target.database.where:
         way_out = "Open the target on another database."

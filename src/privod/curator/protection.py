@@ -46,17 +46,9 @@ Rows = NDArray[np.int64]
 class Protection:
     """How many of the records, or of a random sample of them, some promises protect.
 
-    Parameters
-    ----------
-    promises : tuple of str
-        The promises, in words; who is protected is protected by each of them.
-    records : int
-        How many records there are; persons, where persons may have several.
-    examined, protected : int
-        How many of them were looked at, and how many of those are protected.
-    alike, alike_protected : int
-        The same among those with the very attributes of a person asked about; 0 where no promise
-        is about a person's contexts.
+    Who is protected is protected by each of the promises. Where persons may have several records,
+    `records` counts persons. `alike` are those with the very attributes of a person asked about; 0
+    where no promise is about a person's contexts.
     """
 
     promises: tuple[str, ...]

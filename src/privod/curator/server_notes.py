@@ -27,13 +27,8 @@ class Note:
 class ServerNotes:
     """Notes by kind and key.
 
-    Parameters
-    ----------
-    database : Database
-        Where they are.
-    clock : callable, optional
-        Seconds since 1970; the database's own clock unless tests bring another, so that hosts whose
-        clocks differ agree on how old a note is.
+    Unless tests bring another, the clock is the database's own: hosts whose clocks differ agree on
+    how old a note is.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float] | None = None) -> None:

@@ -123,23 +123,10 @@ def erase_all(connection: Connection) -> None:
 class JobRecord:
     """One asker who waits for an answer, or how that ended.
 
-    Parameters
-    ----------
-    id : str
-        The job's id, which its asker knows.
-    server : str
-        Which server process works on it.
-    asker, asked_by : str
-        The hash of the token that asked, and the name the ledger shall show.
-    dataset, query : str, dict
-        What is asked of which data set; the query as it was adapted to its budgets then, so that
-        a budget that is opened later does not change what was asked.
-    request : str
-        The request id under which it is charged, at most once.
-    time : str
-        When it was asked.
-    outcome : str, optional
-        None while it is under way, "" once it is answered, else what was told in its place.
+    `asker` is the hash of the token that asked, `asked_by` the name the ledger shall show. The
+    query is as it was adapted to its budgets then, so that a budget that is opened later does not
+    change what was asked. Under `request` it is charged, at most once. `outcome` is None while it
+    is under way, "" once it is answered, else what was told in its place.
     """
 
     id: str

@@ -25,13 +25,7 @@ def subject_of(question: JointQuestion, domain: Domain, roster: Roster) -> str:
 
 
 class Approvals:
-    """The approvals of a site, in a file of its own.
-
-    Parameters
-    ----------
-    path : path
-        The file; the first approval makes it.
-    """
+    """The approvals of a site, in a file of its own, which the first approval makes."""
 
     def __init__(self, path: str | Path) -> None:
         lost = "It is the list of approvals: approve again what was approved."

@@ -96,14 +96,9 @@ class SentRecords:
 
 
 class Contributions:
-    """The runs of one data set, kept in a file of its party's own, or in memory.
+    """The runs of one data set, kept in a file of its party's own, or in memory without a path.
 
     Several processes may use one file: each claim locks it and reads it again.
-
-    Parameters
-    ----------
-    path : path, optional
-        A file that only this party uses; without one, the memory ends with the process.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:

@@ -15,18 +15,10 @@ from privod.errors import ProtocolAborted
 
 
 class LockedFile:
-    """What a site must remember between runs, in a file of its own or in memory.
+    """What a site must remember between runs, in a file of its own or, without a path, in memory.
 
-    Parameters
-    ----------
-    path : path or None
-        The file, made when something is to be kept; without one the memory ends with the process.
-    fresh : dict
-        What stands in it at first.
-    check : callable
-        Raises ValueError, KeyError or TypeError for contents that cannot be right.
-    lost : str
-        What to tell the operator, after the path, when it cannot be read.
+    `check` raises ValueError, KeyError or TypeError for contents that cannot be right; `lost` is
+    what to tell the operator, after the path, when they cannot be read.
     """
 
     def __init__(

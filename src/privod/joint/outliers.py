@@ -80,13 +80,7 @@ class OutlierQuestion(JointQuestion):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OutlierResult(JointResult):
-    """Which of a party's records are outliers, together and alone.
-
-    Attributes
-    ----------
-    n_records : int
-        How many records all parties have.
-    """
+    """Which of a party's records are outliers, together and alone."""
 
     n_records: int
 

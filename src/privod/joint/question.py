@@ -39,26 +39,8 @@ RUN_LETTERS = 16  # of a run's name, in the names of its files
 class Seat:
     """What a party brings to one run; nothing of it is sent as it is.
 
-    Parameters
-    ----------
-    table : Table, optional
-        Its records; None for a computing party that holds none.
-    domain : Domain
-        What is public about records.
-    channel : Channel
-        To the aggregator.
-    identity : Identity
-        Its name, certificate and key.
-    roster : Roster
-        Everyone.
-    contributions : Contributions
-        Its ledger of runs.
-    randomness : Randomness
-        For noise; seeded in tests only.
-    charge : callable, optional
-        Charges a curator's budget, or raises: called before anything about records leaves.
-    ids : sequence of str, optional
-        Names of its rows, of which only keyed digests are sent.
+    A computing party may hold no table. `charge` charges a curator's budget, or raises; it is
+    called before anything about records leaves. Of `ids` only keyed digests are sent.
     """
 
     table: Table | None
@@ -124,23 +106,9 @@ class Seat:
 class JointResult(ABC):
     """What one party has at the end of a run.
 
-    Attributes
-    ----------
-    question : JointQuestion
-        What was asked.
-    party : str
-        Whose result this is.
-    run : bytes
-        Names the run, the same at every participant.
-    traffic : Traffic
-        Bytes and seconds, step by step.
-    sent : SentRecords or None
-        All runs in this party's ledger, this one included; None without records.
-    rows, alone : int64 array
-        Its rows that are flagged together and alone, ascending, counted from 0 as arrays are. What
-        people read counts from 1.
-    own_records : int
-        How many records this party has.
+    `run` names the run, the same at every participant. `sent` has all runs in this party's ledger,
+    this one included; None without records. The rows flagged together and `alone` ascend and count
+    from 0, as arrays do; what people read counts from 1.
     """
 
     question: JointQuestion

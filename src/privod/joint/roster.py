@@ -61,19 +61,9 @@ class Member:
 class Roster:
     """Everyone in a run; a party takes part only in runs of exactly its own roster.
 
-    Parameters
-    ----------
-    parties : tuple of Member
-        Who holds data; sorted by name.
-    aggregator : Member
-        Who adds up and holds no data.
-    address : str
-        Host and port of the aggregator.
-    authority : str
-        The certificate, in PEM, that signed all of the above.
-    computing : tuple of str
-        The three parties among whom numbers are shared, by name; the first three unless told. They
-        may hold records or none.
+    The aggregator, at `address`, adds up and holds no data. The certificate of `authority` signed
+    all others. Numbers are shared among the three `computing` parties, the first three unless told;
+    they may hold records or none.
     """
 
     parties: tuple[Member, ...]

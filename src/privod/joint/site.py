@@ -23,25 +23,10 @@ from privod.joint.transport.channel import Channel, attend
 class Site:
     """What a party brings to runs; nothing of it is sent.
 
-    Parameters
-    ----------
-    identity : Identity
-        Its name, certificate and key.
-    data : path, optional
-        Its rows: a .csv or .parquet file, read anew for every run. None for a computing party that
-        holds none.
-    domain : Domain
-        What is public about them.
-    contributions : Contributions
-        Its ledger of runs.
-    ids : str, optional
-        A column of the file that names the rows.
-    results : path, optional
-        A folder for results and signed transcripts.
-    approvals : Approvals, optional
-        If given, runs that are not approved there are refused.
-    charge : callable, optional
-        Called before anything about records leaves: charges the run's loss, or raises.
+    The rows, a .csv or .parquet file, are read anew for every run; a computing party may hold none.
+    `ids` is a column of the file that names them. Results and signed transcripts go to a folder.
+    With `approvals`, runs that are not approved there are refused. `charge` is called before
+    anything about records leaves: it charges the run's loss, or raises.
     """
 
     identity: Identity

@@ -32,33 +32,15 @@ def accounting_named(text: str) -> Accounting:
 class BudgetState:
     """A budget: its adjacency, its limit and what of it is spent.
 
-    Parameters
-    ----------
-    number : int
-        The entry that opened it.
-    dataset : str
-        The data set it was opened for; versions that continue this one share it.
-    adjacency : Adjacency
-        Under which it counts.
-    budget, spent : Loss
-        The limit, and the sum of all charges. Questions never bring it past the limit; what was
-        revealed elsewhere may, and then nothing more can be asked. Counted by zcdp, the epsilon
-        spent may pass the limit while the promise stands, and the delta spent is that of questions.
-    n_charges : int
-        How many charges it has paid.
-    role : str
-        "main"; or "allowance" (pays only for questions that no main budget can count, beside an
-        add-remove main).
-    closed : int or None
-        The entry that closed it.
-    conversion_delta : Fraction or None
-        Counted by zcdp: the part of the limit's delta that rho is converted with. None: by sums.
-    spent_rho : Fraction
-        Counted by zcdp: the sum of all rhos.
-    adding : bool
-        Counted by zcdp: whether all questions so far were paid by the plain sum.
-    left_to_you : Loss or None
-        What is left to the token that asks; None if the owner set no limit for it.
+    `number` is the entry that opened it, `closed` the one that closed it. Versions that continue a
+    data set share its budgets. Questions never bring what is spent past the limit; what was
+    revealed elsewhere may, and then nothing more can be asked. An "allowance" pays only for
+    questions that no main budget can count, beside an add-remove main.
+
+    Counted by zcdp, `conversion_delta` is the part of the limit's delta that rho is converted with
+    (None: by sums), and `adding` says that all questions so far were paid by the plain sum. The
+    epsilon spent may pass the limit while the promise stands. `left_to_you` is what is left to the
+    token that asks; None if the owner set no limit for it.
     """
 
     number: int

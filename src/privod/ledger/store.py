@@ -25,20 +25,9 @@ RELEASES = (
 class DataSet:
     """A registered data set; everything here is public.
 
-    Parameters
-    ----------
-    name : str
-        Its name, for good.
-    domain : Domain
-        What is public about its rows.
-    registered : str
-        When, UTC.
-    continues : str or None
-        The earlier version about the same people, whose budgets it shares.
-    root : str
-        The first of these versions, which holds the budgets.
-    retired : bool
-        Whether its rows had been deleted for good when this was read.
+    It `continues` an earlier version about the same people, whose budgets it shares; `root` is the
+    first of these versions, which holds them. `retired`: its rows had been deleted for good when
+    this was read.
     """
 
     name: str

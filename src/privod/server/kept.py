@@ -20,13 +20,7 @@ OVERHEAD = 2000  # bytes that anything kept is taken to need beside its text
 
 
 class Kept:
-    """What was computed since the ledger's head last moved.
-
-    Parameters
-    ----------
-    curator : Curator
-        Whose ledger it is.
-    """
+    """What was computed since the ledger's head last moved."""
 
     def __init__(self, curator: Curator) -> None:
         self._database = curator.database

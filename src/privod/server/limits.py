@@ -57,62 +57,15 @@ class Rate:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one server accepts.
+    """What one server accepts, of each token unless said otherwise.
 
-    Parameters
-    ----------
-    connections_each : int
-        Connections open at once from one address, but for the proxy's: 50 browsers hold six each.
-    body_bytes : int
-        The largest body of any request, but for an owner's upload.
-    body_seconds : float
-        How long such a body may take to arrive.
-    upload_bytes : int
-        The largest file that an owner may register.
-    requests : Rate
-        For each token.
-    strangers : Rate
-        For each address that shows no token.
-    failures : Rate
-        Unknown tokens, for each address.
-    sent_bytes : int
-        Bytes a second of large answers, for each token; what is more waits.
-    at_once, at_once_each : int
-        Requests served at once to those who show a token, in all and for each token.
-    arriving, arriving_each : int
-        Requests whose bodies are still arriving, likewise.
-    strangers_at_once, strangers_at_once_each : int
-        Requests served at once to those who show none, in all and for each address.
-    workers : int
-        Answers computed at once.
-    waiting_jobs, waiting_jobs_per_token : int
-        Answers computed or waiting to be, in all and for one token.
-    answer_seconds : float
-        How long an answer may take at worst, on as many records as were declared; what may take
-        longer is refused.
-    answer_bytes : int
-        How much memory an answer may need at worst, on as many records; what may need more is
-        refused. By default a share of the machine's.
-    answer_numbers : int
-        How many numbers an answer may hold.
-    report_seconds : float
-        How long an owner's report of who is protected may take.
-    writers : int
-        Processes that encode, draw and score stored answers.
-    waiting_writes_per_token : int
-        Such tasks that may wait for one token.
-    writing_wait_seconds : float
-        How long such a task may wait for its turn.
-    picture_seconds : float
-        How long it may take to draw a stored answer, or to score records against it.
-    encoding_seconds : float
-        How long it may take to encode one as JSON or as a table.
-    result_bytes : int
-        How large an answer, a picture or a table may be.
-    least_free_bytes : int
-        Room on the curator's disk, below which the server says that it is not ready.
-    stop_seconds : float
-        How long a server that is stopped waits for answers being computed.
+    Strangers, who show no token, are counted by address; 50 browsers hold six `connections_each`.
+    Requests are `arriving` until their body is there. Large answers go out at `sent_bytes` a
+    second. An answer is refused if it may take more seconds, bytes or numbers on as many records as
+    were declared; `answer_bytes` is a share of the machine's memory. `writers` encode, draw and
+    score stored answers: such a task may wait for its turn, and takes at most `encoding_seconds` or
+    `picture_seconds`. A server whose disk has less than `least_free_bytes` says that it is not
+    ready; one that is stopped waits `stop_seconds` for answers being computed.
     """
 
     connections_each: int = 300
@@ -147,13 +100,7 @@ class Limits:
 
 
 class Slots:
-    """Requests being served: so many in all, and so many for each one who asks.
-
-    Parameters
-    ----------
-    most, most_each : int
-        How many.
-    """
+    """Requests being served: so many in all, and so many for each one who asks."""
 
     def __init__(self, most: int, most_each: int) -> None:
         self._most = most
@@ -175,15 +122,7 @@ class Slots:
 
 
 class Pace:
-    """So many bytes a second for everyone who asks, however many answers they take at a time.
-
-    Parameters
-    ----------
-    bytes_per_second : int
-        How many.
-    clock : callable
-        Seconds; tests bring their own.
-    """
+    """So many bytes a second for everyone who asks, however many answers they take at a time."""
 
     def __init__(self, bytes_per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = bytes_per_second
@@ -201,15 +140,7 @@ class Pace:
 
 
 class RateLimiter:
-    """A bucket of requests for everyone who asks, refilled at a steady rate.
-
-    Parameters
-    ----------
-    rate : Rate
-        How fast a bucket fills, and how much it holds.
-    clock : callable
-        Seconds; tests bring their own.
-    """
+    """A bucket of requests for everyone who asks, refilled at a steady rate."""
 
     def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate

@@ -71,16 +71,8 @@ class _Pending:
 class Provider:
     """An OpenID Connect provider, asked over HTTPS.
 
-    Parameters
-    ----------
-    issuer : str
-        Its address, exactly as it names itself.
-    client_id, client_secret : str, str
-        How this server is known there; the secret may be empty for a public client.
-    role_claim : str
-        The claim that holds roles: "analyst", or "analyst:patients" for one data set.
-    clock : callable
-        Seconds; tests bring their own.
+    The issuer is its address, exactly as it names itself. The secret may be empty for a public
+    client. The claim of roles holds "analyst", or "analyst:patients" for one data set.
     """
 
     def __init__(

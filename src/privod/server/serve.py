@@ -34,18 +34,8 @@ IDLE_CONNECTIONS = 1000  # kept open by browsers between requests
 class Listening:
     """Where the server listens, and how browsers reach it.
 
-    Parameters
-    ----------
-    host, port : str, int
-        The address to bind; port 0 takes any free one.
-    names : tuple of str
-        Further host names that it answers to, such as the one its proxy is known by.
-    certificate, key : path, optional
-        A TLS certificate (chain) and its private key, both PEM files.
-    proxy : str, optional
-        The address of a proxy that speaks TLS with the world and is trusted to say who asks.
-    prefix : str
-        The path under which the proxy shows this server, such as /privod.
+    Port 0 takes any free one. `names` are further host names that it answers to. The proxy speaks
+    TLS with the world, is trusted to say who asks, and shows the server under the path `prefix`.
     """
 
     host: str = "127.0.0.1"

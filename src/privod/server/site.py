@@ -47,21 +47,9 @@ class Paid:
 class Site:
     """The state of one server.
 
-    Parameters
-    ----------
-    curator : Curator
-        The one way to the data.
-    limits : Limits
-        What is accepted.
-    hosts : frozenset of str
-        The names this server answers to, against pages that point foreign names at it.
-    secure : bool
-        Whether browsers reach it over TLS, here or at a proxy; cookies are then marked so.
-    provider : Provider, optional
-        Where people may sign in instead of showing a token.
-    prefix : str
-        The path under which a proxy shows this server, such as /privod; "" for a name of its own.
-        Requests come with it or without; addresses that go out carry it.
+    It answers to its `hosts` alone, against pages that point foreign names at it. `secure`:
+    browsers reach it over TLS, here or at a proxy, so cookies are marked. A proxy may show it under
+    the path `prefix`; requests come with it or without, addresses that go out carry it.
     """
 
     curator: Curator

@@ -68,19 +68,7 @@ class _Away(Unavailable):
 
 
 class Connection:
-    """A curator's JSON interface behind an address.
-
-    Parameters
-    ----------
-    url : str
-        Such as https://curator.example; plain http only to this very machine.
-    token : str
-        What its owner handed out.
-    authority : path, optional
-        A PEM file with the certificate authority to trust, if it is not a public one.
-    away_seconds : float
-        How long `ask` waits for a server that was there, and went away, to be back.
-    """
+    """A curator's JSON interface behind an address; see `privod.connect`."""
 
     def __init__(
         self,

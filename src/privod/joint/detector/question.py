@@ -207,14 +207,8 @@ class JointDetector(JointQuestion):
 class JointProfile(JointResult):
     """A detector of all parties' records, and which of one's own it flags.
 
-    Attributes
-    ----------
-    value : NoisyProfile
-        The release, the same at every party; it scores new records, too.
-    holders : dict of str to tuple of str
-        Whose records were added up in each stage.
-    person : str, optional
-        The column that tells persons apart, of whom every party kept one record each.
+    `value` is the release, the same at every party; it scores new records, too. `holders` says
+    whose records were added up in each stage, `person` which column tells persons apart.
     """
 
     question: JointDetector

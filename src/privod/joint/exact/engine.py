@@ -87,13 +87,7 @@ def _do(command: list[str], what: str) -> None:
 
 
 class EngineProcess:
-    """The engine of one computing party, for one run.
-
-    Parameters
-    ----------
-    python : path, optional
-        The interpreter of the engine's environment; the installed one unless told.
-    """
+    """The engine of one computing party, for one run; by the installed interpreter unless told."""
 
     script = runner.__file__
 

@@ -166,12 +166,8 @@ class _Link:
 class Forwarder:
     """One site's end of the engine's links, in a thread with an event loop.
 
-    Parameters
-    ----------
-    authority : LocalAuthority
-        Of this run and site.
-    links : dict of int to (int, bytes, bytes)
-        For each peer's rank: its place on the roster, the key to send and the key to receive with.
+    `links` has, for each peer's rank, its place on the roster and the keys to send and to receive
+    with.
     """
 
     def __init__(

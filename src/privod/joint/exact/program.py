@@ -18,24 +18,9 @@ SORT_WORDS = 8  # of a row besides its columns
 class Program:
     """What every computing party compiles.
 
-    Attributes
-    ----------
-    rows : int
-        Of all holders together.
-    widths : tuple of int
-        The largest integer of each column.
-    squared_radius : int
-        In squared steps.
-    max_crowd : int
-        The largest crowd of an outlier, itself included.
-    sample : int
-        Rows that all are first counted against; 0 if every row is a candidate.
-    candidates : int
-        Rows with the fewest neighbors in the sample, whose crowds are counted exactly.
-    fewest : int
-        The sample count up to which a row may be an outlier.
-    most_outliers : int
-        The answer cap.
+    `widths` are the largest integers of the columns. All rows are first counted against a `sample`,
+    none if it is 0. The `candidates` with the fewest neighbors there are then counted exactly; up
+    to the sample count `fewest` a row may be an outlier. `most_outliers` is the answer cap.
     """
 
     rows: int

@@ -50,12 +50,9 @@ NOT_PROTECTED = (
 class ExactResult(OutlierResult):
     """Which of a holder's records are outliers, exactly; over columns, which of all records.
 
-    Attributes
-    ----------
-    fits, few : bool or None
-        The two bits: all possible outliers were candidates, and all values in their ranges; the
-        outliers were within the answer cap. Where one is false no verdict was opened. None at a
-        party without records.
+    Two bits: `fits` says that all possible outliers were candidates, and all values in their
+    ranges; `few`, that the outliers were within the answer cap. Where one is false no verdict was
+    opened. None at a party without records.
     """
 
     question: ExactOutliers

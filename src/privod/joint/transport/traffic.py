@@ -11,13 +11,8 @@ from typing import Any
 class Traffic:
     """The exchanges so far, by phase.
 
-    Attributes
-    ----------
-    phases : dict of str to list
-        Bytes sent and received, frame headers included, TLS and HTTP/2 not; seconds of work before
-        the exchanges, and of the exchanges themselves.
-    exchanges : int
-        How many there were.
+    Bytes sent and received include frame headers, not TLS and HTTP/2. Two more numbers are seconds:
+    of work before the exchanges, and of the exchanges themselves.
     """
 
     phases: dict[str, list[float]] = field(default_factory=dict)

@@ -36,17 +36,7 @@ Kind = Literal["text", "number", "count", "flag", "adjacency", "choice"]
 
 @dataclass(frozen=True)
 class Told:
-    """How a field is told.
-
-    Parameters
-    ----------
-    doc : str
-        What it is, in a line.
-    first : bool
-        Whether a shell takes it without an option's name.
-    usual : str or None
-        What a shell takes where nothing was typed.
-    """
+    """How a field is told: `first` without an option's name, `usual` if nothing is typed."""
 
     doc: str
     first: bool = False
@@ -81,13 +71,7 @@ ACTS: dict[str, type[Act[Any]]] = {}
 
 @dataclass(frozen=True)
 class Act(ABC, Generic[Done]):
-    """One thing that an owner, or an analyst, does about a data set.
-
-    Parameters
-    ----------
-    of : str
-        The data set.
-    """
+    """One thing that an owner, or an analyst, does about a data set."""
 
     name: ClassVar[str]
     """As it is typed behind `privod`."""

@@ -30,15 +30,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 @dataclass(frozen=True)
 class Access:
-    """Which roles may enter.
-
-    Parameters
-    ----------
-    roles : tuple of str
-        The roles; none means that no token is needed.
-    everywhere : bool
-        Whether the token must be for all data sets.
-    """
+    """Which roles may enter; with none, nobody needs a token. `everywhere`: for all data sets."""
 
     roles: tuple[Role, ...] = ()
     everywhere: bool = False

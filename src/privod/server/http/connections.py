@@ -24,12 +24,7 @@ READ_SECONDS = 30.0  # in which a piece of an answer must be read
 class Connections:
     """The connections that are open, counted for each address.
 
-    Parameters
-    ----------
-    most_each : int
-        How many one address may hold.
-    shared : container of str
-        Addresses that many visitors share, as a proxy's: these may hold any number.
+    Addresses that many visitors share, as a proxy's, may hold any number.
     """
 
     def __init__(self, most_each: int, shared: Container[str]) -> None:
@@ -54,13 +49,7 @@ class Connections:
 
 
 class PromptProtocol(HttpToolsProtocol):
-    """A connection that is closed if it is one too many, or too slow to send a head or to read.
-
-    Parameters
-    ----------
-    counted : Connections
-        All of the server.
-    """
+    """A connection that is closed if it is one too many, or too slow to send a head or to read."""
 
     _admitted: str | None = None  # the address it is counted under
     _patience: asyncio.TimerHandle | None = None

@@ -54,19 +54,7 @@ Failure = Callable[[Scope, PrivodError], Response]
 
 
 class Middleware:
-    """The outermost layer.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What is behind the middleware.
-    site : Site
-        The server's state.
-    failure : callable
-        Makes the answer to a request that ends in an error.
-    uploads : set of str
-        The paths to which an owner of the server may send a file.
-    """
+    """The outermost layer; to the paths in `uploads` an owner of the server may send a file."""
 
     def __init__(self, app: ASGIApp, site: Site, failure: Failure, uploads: frozenset[str]) -> None:
         self._app = app

@@ -39,18 +39,7 @@ def send(
 ) -> Response:
     """The response: 200, 206 for a range, 304 where nothing changed, 416 beyond the end.
 
-    Parameters
-    ----------
-    request : Request
-        Who asks, and for which part.
-    found : Encoded
-        What is sent.
-    media_type : str
-        What it is.
-    headers : mapping
-        Further headers.
-    before, after : bytes
-        What stands around it in this response.
+    `before` and `after` stand around what was encoded, in this response.
     """
     size = len(before) + found.size + len(after)
     tag = f'"{found.digest[:32]}-{found.form}{"-in" if before or after else ""}"'

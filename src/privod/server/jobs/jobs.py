@@ -376,16 +376,9 @@ def recalled(
 class Jobs(Generic[Result]):
     """The answers being computed, few at a time, and those fetched lately.
 
-    Parameters
-    ----------
-    limits : Limits
-        How many at once; how many may wait is looked at where they are noted.
-    token_is_valid : callable
-        Whether a token is still valid, looked up again when its question comes up.
-    note_end : callable
-        Told of every job that ended, but for those that a stopping server leaves in the queue.
-    was_stopped : callable
-        Whether a job was stopped at another server process.
+    Whether a token is still valid is looked up again when its question comes up. `note_end` is told
+    of every job that ended, but for those that a stopping server leaves in the queue. `was_stopped`
+    says whether a job was stopped at another server process.
     """
 
     def __init__(

@@ -24,11 +24,8 @@ class Taken(NamedTuple, Generic[Item]):
 class FairQueue(Generic[Item]):
     """Lines of waiting items; whoever uses it brings the lock.
 
-    Parameters
-    ----------
-    most : int
-        How many items of one asker may be out at once, and how many long ones of all askers. Of
-        one whose long items are out, one short item more may be out.
+    Of one asker `most` items may be out at once, and of all askers as many long ones. Of one whose
+    long items are out, one short item more may be out.
     """
 
     def __init__(self, most: int) -> None:

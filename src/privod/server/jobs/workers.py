@@ -55,10 +55,7 @@ class Worker:
     def prepare(self, of: str | None = None) -> None:
         """Have a process that waits for its task; raises `Unavailable` if none can be started.
 
-        Parameters
-        ----------
-        of : str, optional
-            Whose rows it will look at: a process that looked at others is replaced.
+        A process that looked at the rows of another data set is replaced.
         """
         if of != self._of:
             self.end()
@@ -82,21 +79,10 @@ class Worker:
         hear: Callable[[int], None] | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> bytes:
-        """The result of a task.
+        """The result of a task; `hear` is told the tenths that are done, `stopped` gives it up.
 
-        Parameters
-        ----------
-        task : dict
-            What to do, as `worker` reads it.
-        seconds : float
-            How long it may take. What looks at rows has all the time: how long it takes depends on
-            them, so that no clock may end it.
-        most_result_bytes : int, optional
-            How large its result may be, if not as for other tasks.
-        hear : callable, optional
-            Told the tenths of the work that are done.
-        stopped : callable
-            Whether to give the task up; looked at all the while.
+        What looks at rows has all the time: how long it takes depends on them, so no clock may end
+        it.
         """
         self.prepare(self._of)
         channel = self._channel
