@@ -62,7 +62,7 @@ def test_a_later_version_of_one_row_per_person_is_refused_for_the_earlier_one(
 def test_a_request_that_could_not_be_approved_is_refused(tmp_path: Path) -> None:
     curator = Curator.open(tmp_path)
     curator.register("once", ROWS, ONE)
-    with pytest.raises(InvalidParameter, match="must be columns of the data set"):
+    with pytest.raises(InvalidParameter, match="columns must be declared"):
         curator.do(FileRequest("once", InCrowd(0.0, ("salary",), 5), Loss(1), "pay"))
     assert not curator.requests("once")
 

@@ -188,7 +188,7 @@ def test_the_command_line_moves_a_budget(
         assert done.exit_code == 0, done.output
         monkeypatch.setenv("PRIVOD_DATABASE", url)
         done = CliRunner().invoke(app, ["verify", "--head", old.head(), "--at", str(tmp_path)])
-        assert "The ledger holds: 2 entries" in done.output
+        assert "The ledger is intact: 2 entries" in done.output
 
 
 def test_a_server_that_restarts_costs_one_failed_request_at_most(

@@ -193,6 +193,8 @@ def test_a_witness_that_is_gone_is_missed(tmp_path: Path) -> None:
     with pytest.raises(LedgerDamaged, match=r"witness .* is gone"):
         Curator.open(tmp_path)
     with Curator.open(tmp_path, restoring=True) as curator:
+        with pytest.raises(LedgerDamaged, match=r"witness .* is gone"):
+            curator.verify()
         with pytest.raises(Unavailable, match="answers nothing new before its owner accepts it"):
             curator.ask(question(9), "people")
         curator.accept_restored("the witness was lost")

@@ -284,7 +284,7 @@ def test_a_backup_is_read_as_it_is_and_sells_nothing(curator: Curator, tmp_path:
         assert copy.ask(QUESTION, "people").release == answer.release
         assert copy.store.find_token("h") is not None
         copy.verify(found.head)
-    with pytest.raises(Unavailable, match=r"is a backup.*Put it back .`privod restore`"):
+    with pytest.raises(Unavailable, match=r"is a backup.*Put a backup back .`privod restore`"):
         Curator.open(tmp_path / "copy")
     another = Histogram(columns=("age",), bins=5, epsilon="0.1")
     with Curator.open(tmp_path / "copy", restoring=True) as copy:
@@ -326,12 +326,24 @@ def test_the_command_line_copies_and_charges(curator: Curator, tmp_path: Path) -
     done = CliRunner().invoke(app, [*again, "--head", curator.head()])
     assert json.loads(done.output)["head"] == curator.head()
     there = ["--at", str(tmp_path / "again")]
+    found = run("verify")
+    assert (found["is_copy"], found["restored"]) == (False, [])
+    told = " ".join(CliRunner().invoke(app, ["verify", *there]).output.split())
+    assert "The ledger is intact" in told
+    assert "answers no new questions" in told
+    assert "`privod accept-restored`" in told
+    left = CliRunner().invoke(app, ["budget", "people", *there, "--json"])
+    assert json.loads(left.output)[0]["left"]["epsilon"] == "1"  # what an owner may have to charge
     refused = CliRunner().invoke(app, ["datasets", *there])
     assert refused.exit_code != 0
     assert "accept-restored" in str(refused.exception)
     accepted = ["accept-restored", "--reason", "the original burned", "--yes", *there]
     assert CliRunner().invoke(app, accepted).exit_code == 0
     assert CliRunner().invoke(app, ["datasets", *there]).exit_code == 0
+    told = " ".join(CliRunner().invoke(app, ["verify", *there]).output.split())
+    entry = int(json.loads(done.output)["head"].partition(":")[0]) + 1
+    assert f"It was accepted as restored in entry {entry}" in told
+    assert "no new questions" not in told
     (charged,) = run("charge", "people", "--epsilon", "0.1", "--reason", "a talk in May", "--yes")
     assert charged["loss"] == {"epsilon": "1/5", "delta": "0"}  # two rows a person
     assert curator.budget("people")[0].spent == Loss("0.2")

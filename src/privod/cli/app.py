@@ -136,7 +136,9 @@ def dialect_of(separator: str, **given: Any) -> CsvDialect:
     return CsvDialect(separator="\t" if separator == "tab" else separator, **given)
 
 
-def curator_at(location: str, *, read_only: bool = False, create: bool = False) -> AnyCurator:
+def curator_at(
+    location: str, *, read_only: bool = False, restoring: bool = False, create: bool = False
+) -> AnyCurator:
     """The curator in a directory, or a client of the one behind an address."""
     if location.startswith(("http://", "https://")):
         from privod.client import connect
@@ -149,6 +151,7 @@ def curator_at(location: str, *, read_only: bool = False, create: bool = False) 
         database=os.environ.get(DATABASE_VARIABLE) or None,
         witness=os.environ.get(WITNESS_VARIABLE) or None,
         read_only=read_only,
+        restoring=restoring,
         engine=os.environ.get(ENGINE_VARIABLE) or None,
         create=create,
     )

@@ -34,7 +34,7 @@ def restore(
     head: Annotated[str | None, typer.Option(help="The head noted with the backup.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a backup in a new place and verify it there; it sells nothing before you accept it."""
+    """Put a backup in a new place and verify it; it answers nothing new until you accept it."""
     from privod.curator import restore as put
 
     with progress_bars(as_json):

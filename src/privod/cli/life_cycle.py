@@ -71,7 +71,7 @@ def accept_restored(
     if not yes:
         warning = (
             "What was asked since then has been seen by somebody. Charge it first (privod charge):"
-            " afterwards the ledger sells what it says is left."
+            " afterwards the ledger spends what it says is left."
         )
         if as_json or not typer.confirm(f"{warning}\nAccept the ledger as it is?"):
             raise NeedsConfirmation(f"{warning} Confirm it to accept the ledger.")

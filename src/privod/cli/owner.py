@@ -253,7 +253,7 @@ def budget(
     as_json: AsJson = False,
 ) -> None:
     """Show every budget of a data set: its limit, what is spent and what is left."""
-    with curator_at(at) as curator:
+    with curator_at(at, restoring=True) as curator:
         budgets = curator.budget(name)
     limited = any(state.left_to_you is not None for state in budgets)
     rows = [
@@ -281,7 +281,7 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show the ledger's entries, oldest first: what was asked, at what price, by whom."""
-    with curator_at(at) as curator:
+    with curator_at(at, restoring=True) as curator:
         entries = curator.history(name)
     several = len({entry.dataset for entry in entries}) > 1
     rows = [
@@ -319,11 +319,9 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Recompute the whole ledger and name the first entry that was tampered with."""
-    with progress_bars(as_json), curator_at(at, read_only=read_only) as curator:
+    with (
+        progress_bars(as_json),
+        curator_at(at, read_only=read_only, restoring=True) as curator,
+    ):
         found = curator.verify(head)
-    text = (
-        f"The ledger holds: {found.entries} entries, {found.questions} questions,"
-        f" {found.releases} releases, {found.datasets} data sets."
-        f" Note its head elsewhere: {found.head}"
-    )
-    emit(found, as_json, words(text, "green"))
+    emit(found, as_json, words(found.sentence(), "yellow" if found.is_copy else "green"))

@@ -577,7 +577,9 @@ class Curator:
             ledger that was rewritten from its first entry on, and its witnesses with it, looks as
             good as new.
         """
-        return verify(self.database, self._rows, expected_head, self.witnesses)
+        found = verify(self.database, self._rows, expected_head, self.witnesses)
+        self.witnessed.check_there()
+        return found
 
 
 def _read_back(connection: Connection, of: str) -> None:

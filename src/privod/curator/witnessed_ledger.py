@@ -16,9 +16,10 @@ from privod.ledger.witness import Head, Witnesses
 from privod.query.query import canonical_json
 
 BACKUP = (
-    "The ledger in {0!r} is a backup: what was asked after it was made is not in it, and would be"
-    " charged as new. Put it back (`privod restore`), charge what it lacks (`privod charge`) and"
-    " accept it (`privod accept-restored`); or open it to be read only."
+    "The ledger in {0!r} is a backup, or a restored copy that nobody accepted: what was asked after"
+    " it was made is not in it, and would be charged as new. Put a backup back (`privod restore`)."
+    " Then charge what it lacks (`privod charge`) and accept it (`privod accept-restored`)."
+    " `privod verify` works before that."
 )
 UNACCEPTED = (
     "The ledger was opened to be restored and answers nothing new before its owner accepts it."
@@ -66,6 +67,12 @@ class WitnessedLedger:
         self.witnesses.note(head)
         with self.database.writing() as connection:
             connection.execute("UPDATE head SET witnessed = 1")
+
+    def check_there(self) -> None:
+        """Refuse a ledger that may be written and whose witness is gone."""
+        if not self.database.read_only:
+            with self.database.lookup() as connection:
+                self._check_there(connection, self.witnesses.read())
 
     def _check_there(self, connection: Connection, seen: Sequence[Head | None]) -> None:
         """Refuse a ledger whose witness is gone: the one beside it, which every ledger has.
@@ -150,7 +157,6 @@ class WitnessedLedger:
             return head
         self.database.sync()
         if not self._unsound:
-            with self.database.lookup() as connection:
-                self._check_there(connection, self.witnesses.read())
+            self.check_there()
             self.witnesses.note(head)
         return head

@@ -25,6 +25,7 @@ from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.domain import Domain
 from privod.data.kernels.ranges import mark
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation
+from privod.texts import did_you_mean
 
 # With more than half of the records gone, a data set speaks of a minority of those it is named
 # after, and no noise tells. Wrong declarations (f for F, a point for a comma) lose about all of a
@@ -407,5 +408,6 @@ def absent_columns(names: Any, domain: Domain) -> None:
     if absent:
         raise InvalidData(
             f"The data has no column {', '.join(map(repr, absent))}, which its domain declares."
-            " Add the column; or its owner leaves it out of the domain."
+            f"{did_you_mean(absent[0], map(str, names))} Add the column; or its owner"
+            " leaves it out of the domain."
         )

@@ -13,6 +13,7 @@ from privod.data import Boolean, Categorical, Column, Date, Numeric
 from privod.data.cells import as_arrow, values_of
 from privod.data.columns import UNIVERSE, column_from_json
 from privod.errors import InvalidParameter
+from privod.texts import did_you_mean
 
 DATES = "1900-01-01", "2100-01-01"  # where dates are looked for whose range nobody declared
 NUMBERS = ("int", "uint", "float", "double", "decimal")
@@ -54,7 +55,8 @@ def open_columns(
         strange = [name for name in bounds if name not in names]
         if strange:
             rule = "must be about columns that are there"
-            raise InvalidParameter("bounds", rule, strange[:5], f"Those are {list(names[:5])}.")
+            way_out = f"{did_you_mean(strange[0], names)} Those are {list(names[:5])}.".strip()
+            raise InvalidParameter("bounds", rule, strange[:5], way_out)
     known = [None] * len(names) if bounds is None else _one_by_one(bounds, names)
     if known is None:
         return _ranges(bounds, names)

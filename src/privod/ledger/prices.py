@@ -337,10 +337,7 @@ def check_meaning(adjacency: Adjacency, domain: Domain) -> None:
     """Refuse an adjacency over columns that the data set does not have, or past all its ranges."""
     if not isinstance(adjacency, CrowdAdjacency):
         return
-    unknown = [name for name in adjacency.columns if name not in domain.names]
-    if unknown:
-        way_out = f"The columns are {', '.join(domain.names[:20])}."
-        raise InvalidParameter("columns", "must be columns of the data set", unknown, way_out)
+    domain.known(adjacency.columns)
     columns = [domain[name] for name in adjacency.columns]
     numeric = [column for column in columns if isinstance(column, Numeric)]
     if isinstance(adjacency, InAlikeCrowd):

@@ -90,6 +90,7 @@ def verify(
         if witnesses is not None:
             witnesses.check(connection, seen)
         length, last = ledger.read_head(connection)
+        is_copy = bool(connection.execute("SELECT backup FROM head")[0][0])
     return Verification(
         head=f"{length}:{last}",
         entries=length,
@@ -97,6 +98,8 @@ def verify(
         releases=len(replay.releases),
         datasets=len(replay.datasets),
         without_rows=without_rows,
+        is_copy=is_copy,
+        restored=tuple(entry.number for entry in entries if entry.kind == "restored"),
     )
 
 

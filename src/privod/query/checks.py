@@ -122,12 +122,7 @@ def crowd_adjacency(
 
 def numeric_columns(domain: Domain, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The named columns, or all numeric ones; an error unless they are numeric columns."""
-    known = domain.numeric_names
-    chosen = columns or known
-    for column in chosen:
-        if column not in known:
-            way_out = f"The numeric columns are {', '.join(known[:20])}."
-            raise InvalidParameter("columns", "must be numeric columns", column, way_out)
+    chosen = tuple(column.name for column in domain.numeric(columns))
     if not 1 <= len(chosen) <= MOST_AXES:
         rule = f"must be 1 to {MOST_AXES} numeric columns"
         raise InvalidParameter("columns", rule, len(chosen), "Name some of them.")

@@ -235,10 +235,5 @@ def verify(request: Request) -> Response:
         damaged = isinstance(problem, LedgerDamaged)
         found = {"intact": False, "damaged": damaged, "sentence": str(problem)}
         return page(request, "verify.html", section="verify", found=found)
-    sentence = (
-        f"{checked.entries} entries, {checked.questions} questions and {checked.releases} answers"
-        f" were checked. Note the head elsewhere to compare later: {checked.head}"
-    )
-    return page(
-        request, "verify.html", section="verify", found={"intact": True, "sentence": sentence}
-    )
+    found = {"intact": True, "sentence": checked.sentence()}
+    return page(request, "verify.html", section="verify", found=found)
