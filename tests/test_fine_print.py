@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zipfile
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +11,9 @@ import pytest
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, LimitReached
-from privod.mechanisms import DiscreteLaplace, seeded
-from privod.mechanisms.merged import MergedNoise
-from privod.outliers.grid.grid import Grid
+from privod.mechanisms import seeded
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
-from privod.questions.grid_knn.threshold import places_of_all
 from privod.server import limits
 from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.limits import Rate, RateLimiter
@@ -102,20 +98,3 @@ def test_the_visitor_longest_unseen_is_forgotten_first(monkeypatch: pytest.Monke
         rates.take("eve")
     rates.take("bob")
     rates.take("bob")  # a full bucket again
-
-
-@pytest.mark.parametrize(
-    ("deviations", "believed"), [(3.2, False), (3.75, False), (4.4, False), (4.6, True)]
-)
-def test_the_first_group_of_cells_must_hold_more_than_four_and_a_half_deviations(
-    deviations: float, believed: bool
-) -> None:
-    """Fifty cells of one each, in a grid of a thousand; the noise decides what they may mean."""
-    grid = Grid((Numeric("x", 0, 1),), 1000)
-    counts = np.zeros(1000, dtype=np.int64)
-    counts[400:450] = 1
-    wanted = np.sqrt(50) / deviations
-    scales = [Fraction(number, 1000) for number in range(500, 3000)]
-    scale = min(scales, key=lambda one: abs(DiscreteLaplace(one).deviation - wanted))
-    noise = MergedNoise.of(DiscreteLaplace(scale))
-    assert (places_of_all(grid, counts, noise).hidden_share < 1) is believed

@@ -332,8 +332,8 @@ def test_scoring_parameters_are_refused_with_their_rule() -> None:
     with pytest.raises(InvalidParameter, match="n_neighbors must be at most"):
         value.walk([[1.0, 1.0]], n_neighbors=10**30)
     with pytest.raises(InvalidParameter, match="n_neighbors must be at most"):
-        value.limits(0.1, n_neighbors=10**30)
+        value.scorer(n_neighbors=10**30)
     with pytest.raises(InvalidParameter, match="max_depth must be at least 0"):
         value.walk([[1.0, 1.0]], max_depth=-1)
     with pytest.raises(InvalidParameter, match="target_fraction must lie between 0 and 1"):
-        value.limits(1.5)
+        value.threshold(1.5)

@@ -18,13 +18,12 @@ import pytest
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData
 from privod.mechanisms import secure, seeded
-from privod.outliers.grid.grid import WalkScores
 from privod.pictures import svg
 from privod.pictures.scored import draw_map, draw_scored, draw_scores
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
+from privod.query.scores import limit
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
-from privod.questions.grid_knn.threshold import limits
 
 DOMAIN = Domain((Numeric("x", -5, 5), Numeric("y", -5, 5)))
 
@@ -48,22 +47,14 @@ def test_far_points_score_higher_by_every_score(drop_below: int | None) -> None:
 
 
 @pytest.mark.parametrize("drop_below", [None, 6])
-@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
 def test_the_threshold_flags_about_the_share_asked_for(
     drop_below: int | None, share: float
 ) -> None:
-    value = grid_of(20_000, drop_below=drop_below)
-    limit = value.limits(share, n_neighbors=20).graded[0]
-    fresh = cloud(20_000, seed=1).numbers()
-    flagged = (value.walk(fresh, n_neighbors=20).graded > limit).mean()
-    assert share / 3 < flagged < share * 2
-
-
-def test_the_threshold_of_many_cells_is_taken_over_a_sample_of_them() -> None:
-    value = grid_of(50_000, cells_per_axis=100)
-    limit = value.limits(0.1, n_neighbors=20).graded[0]
-    flagged = (value.walk(cloud(2000, seed=1).numbers(), n_neighbors=20).graded > limit).mean()
-    assert 0.02 < flagged < 0.3
+    scorer = grid_of(20_000, drop_below=drop_below).scorer(n_neighbors=20)
+    flagged = scorer.scores(cloud(20_000, seed=1).numbers()) > scorer.threshold(share)
+    assert scorer.hidden_share < 0.02
+    assert share / 2 < flagged.mean() < share * 2
 
 
 def normals(n: int, n_axes: int, seed: int = 0) -> Table:
@@ -74,57 +65,34 @@ def normals(n: int, n_axes: int, seed: int = 0) -> Table:
 
 @pytest.mark.parametrize("drop_below", [None, "auto"])
 @pytest.mark.parametrize("n_axes", [2, 4, 6, 8])
-def test_the_share_is_met_in_more_dimensions_with_the_automatic_number_of_cells(
+def test_a_share_above_the_hidden_one_is_met_and_a_smaller_one_said_to_be_a_guess(
     n_axes: int, drop_below: Any
 ) -> None:
     table = normals(50_000, n_axes)
     query = GridKnn(
         columns=table.domain.names, epsilon=1, expected_records=50_000, drop_below=drop_below
     )
-    value = query.answer(table, seeded(0)).value
-    fresh = value.walk(normals(20_000, n_axes, seed=1).numbers()).graded
-    for share in (0.02, 0.1):
-        flagged = (fresh > value.limits(share).graded).mean()
-        assert share / 2 < flagged < share * 1.6, (share, flagged)
-    if value.drop_below is None:
-        assert value.hidden_share < 0.02
-        assert "is a guess" not in query.sentence(value)
+    scorer = query.answer(table, seeded(0)).value.scorer()
+    fresh = scorer.scores(normals(20_000, n_axes, seed=1).numbers())
+    hidden = scorer.hidden_share
+    assert hidden < 0.3
+    for share in (max(2 * hidden, 0.05), 0.5):
+        flagged = (fresh > scorer.threshold(share)).mean()
+        assert share / 2 < flagged < share * 2, (share, hidden, flagged)
+    assert ("is a guess" in query.sentence(scorer.value)) is (hidden >= 0.02)
 
 
-@pytest.mark.parametrize("n_axes", [4, 6])
-def test_records_in_dropped_cells_count_towards_the_share(n_axes: int) -> None:
-    table = normals(50_000, n_axes)
+def test_records_in_dropped_cells_are_hidden_and_those_in_all_are_counted() -> None:
+    table = normals(50_000, 6)
     query = GridKnn(columns=table.domain.names, epsilon=1, expected_records=50_000, drop_below=8)
     value = query.answer(table, seeded(0)).value
-    fresh = value.walk(normals(20_000, n_axes, seed=1).numbers()).graded
-    assert 0.05 < (fresh > value.limits(0.1).graded).mean() < 0.16
-    assert 0.1 < value.hidden_share < 0.2
-    assert (
-        "cannot be told from noise. A threshold for a smaller share is a guess"
-        in query.sentence(value)
-    )
-
-
-@pytest.mark.parametrize("guess", [20_000, 50_000, 120_000])
-@pytest.mark.parametrize("n_axes", [6, 8])
-def test_records_in_dropped_cells_count_towards_the_share_however_many_were_expected(
-    n_axes: int, guess: int
-) -> None:
-    table = normals(50_000, n_axes)
-    query = GridKnn(columns=table.domain.names, epsilon=1, expected_records=guess)
-    value = query.answer(table, seeded(0)).value
-    assert value.drop_below is not None
     assert abs(value.total - 50_000) < 1000
-    fresh = value.walk(normals(20_000, n_axes, seed=1).numbers()).graded
-    for share, within in ((0.02, 3.5), (0.1, 2)):
-        flagged = (fresh > value.limits(share).graded).mean()
-        assert share / within < flagged < share * within, (share, flagged)
-    assert 0.02 < value.hidden_share < 0.5
+    assert value.hidden_share == pytest.approx(1 - value.counts.sum() / value.total)
+    assert f"about {value.total} records in all (± 150)" in query.sentence(value)
     assert (
         "cannot be told from noise. A threshold for a smaller share is a guess"
         in query.sentence(value)
     )
-    assert f"about {value.total} records in all (± 150)" in query.sentence(value)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +111,7 @@ def test_a_grid_of_noise_says_that_its_threshold_is_a_guess(
     value = query.answer(table, seeded(0)).value
     assert value.hidden_share > 0.8
     assert "is a guess" in query.sentence(value)
-    assert np.isfinite(value.limits(0.1).graded).all()
+    assert np.isfinite(value.threshold(0.1))
 
 
 @pytest.mark.parametrize("count", [-(10**6), 0, 500, 10**15])
@@ -154,7 +122,7 @@ def test_a_total_far_off_breaks_nothing(count: int) -> None:
     assert (other.hidden_share > 0.99) == (count == 10**15)
     sentence = GridKnn(columns=("x", "y"), epsilon=1).sentence(other)
     assert f"about {max(count, 0)} records in all (± 150)" in sentence
-    assert np.isfinite(other.limits(0.1).graded).all()
+    assert np.isfinite(other.threshold(0.1))
 
 
 def test_noise_is_rarely_taken_for_records() -> None:
@@ -162,25 +130,21 @@ def test_noise_is_rarely_taken_for_records() -> None:
     assert np.mean(np.array(hidden) == 1) > 0.85
 
 
-def test_walks_that_were_cut_short_are_walked_on_where_the_threshold_depends_on_them() -> None:
-    value = grid_of(200, cells_per_axis=60, epsilon=2)
-    near = value.grid.steps_within(2000) / 60
-    assert value.limits(0.1, n_neighbors=500).basic[0] > near
+def test_walks_for_a_threshold_end_however_much_noise_they_meet() -> None:
+    value = grid_of(200, cells_per_axis=3000, drop_below=None)
+    assert np.isfinite(value.scorer(n_neighbors=10**15).threshold(0.1))
 
 
 def test_the_nearer_of_two_shares_is_taken_where_scores_come_in_steps() -> None:
     scores = np.array([0.0] * 80 + [1.0] * 15 + [2.0] * 5)
-    found = [
-        limits(WalkScores(scores, scores, scores), np.ones(100), share).basic[0]
-        for share in (0.02, 0.04, 0.11, 0.13, 0.19)
-    ]
+    found = [limit(scores, share) for share in (0.02, 0.04, 0.11, 0.13, 0.19)]
     assert found == [2.0, 1.0, 1.0, 0.0, 0.0]
 
 
 def test_a_grid_of_nobody_has_scores_and_a_threshold() -> None:
     for drop_below in (None, 1, 50):
         value = grid_of(0, drop_below=drop_below)
-        assert np.isfinite(value.limits(0.1).basic).all()
+        assert np.isfinite(value.threshold(0.1))
         assert np.isfinite(value.walk([[0.0, 0.0]]).graded).all()
 
 

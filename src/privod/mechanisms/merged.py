@@ -30,7 +30,6 @@ PLACES_PER_DEVIATION = 256  # the law of a sum is tabulated this finely, or at e
 TAIL_IN_SCALES = 40.0  # past these, and ten deviations, less than 1e-15 is left
 TAIL_IN_DEVIATIONS = 10.0
 KINDS = {2: (), 3: ("gaussian", "beside")}  # how entries of so many values begin in JSON
-LEAST_DENSITY = 1e-18  # the table's rounding
 
 
 @dataclass(frozen=True)
@@ -124,15 +123,6 @@ class MergedNoise:
         beyond = int(np.searchsorted(within, confidence)) + 1
         return 0 if law[middle] >= confidence else math.ceil(beyond * step)
 
-    def density(self, sizes: Floats) -> Floats:
-        """About how likely noise of each size is, per unit; for weighing, never for a promise."""
-        if self.n_draws == 1 and self.parts:
-            rate = 1 / float(self.least_scale)
-            return np.asarray(math.tanh(rate / 2) * np.exp(-rate * np.abs(sizes)))
-        step, law = _tabulated(self)
-        places = (np.arange(len(law)) - len(law) // 2) * step
-        return np.asarray(np.interp(sizes, places, law / step, LEAST_DENSITY, LEAST_DENSITY))
-
     def to_json(self) -> list[list[Any]]:
         """Scales as text, with their numbers of draws; other kinds say so, with their variances."""
         gaussian = [["gaussian", str(sigma2), times] for sigma2, times in self.gaussian]
@@ -200,7 +190,7 @@ def _tabulated(noise: MergedNoise) -> tuple[float, Floats]:
     for sigma2, times in (*noise.gaussian, *noise.beside):
         logarithm += times * _gaussian_logarithm(float(sigma2) / step**2, angles)
     law = np.fft.fftshift(np.fft.irfft(np.exp(logarithm), n_places))
-    return step, np.maximum(law, LEAST_DENSITY * step)
+    return step, np.maximum(law, 0.0)
 
 
 def _gaussian_logarithm(sigma2: float, angles: Floats) -> Floats:

@@ -55,8 +55,8 @@ def check_fraction(target_fraction: float) -> None:
         raise InvalidParameter("target_fraction", rule, target_fraction, "Try 0.1.")
 
 
-def limit(scores: Floats, weights: Floats, target_fraction: float) -> Floats:
-    """The score beyond which the share of the weight is nearest to the target, as an array."""
-    ordered, place = np.unique(scores, return_inverse=True)
-    beyond = 1 - np.bincount(place, weights=weights).cumsum() / weights.sum()
-    return ordered[[np.argmin(np.abs(beyond - target_fraction))]]
+def limit(scores: Floats, target_fraction: float) -> float:
+    """The score beyond which the share of the others is nearest to the target."""
+    ordered, times = np.unique(scores, return_counts=True)
+    beyond = 1 - times.cumsum() / len(scores)
+    return float(ordered[np.argmin(np.abs(beyond - target_fraction))])

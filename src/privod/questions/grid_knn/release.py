@@ -6,6 +6,7 @@ threshold, a merge with the grids of other holders, a file.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
@@ -23,18 +24,16 @@ from privod.query.checks import LARGEST_COUNT, checked_truth, one_of, whole_numb
 from privod.query.count_query import NoisyTotal
 from privod.query.release_file import ArrayOf, check_counts, checked_columns, checked_promise
 from privod.query.scorer import Scorable, Scorer
-from privod.query.scores import check_fraction, scored_points
-from privod.questions.grid_knn.threshold import (
-    Places,
-    limits,
-    limits_of_walks,
-    places_of_all,
-    places_of_kept,
-)
+from privod.query.scores import check_fraction, limit, scored_points
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Cells = NDArray[np.int32]
+
+FALSE_SHARE = 0.01  # of the records, from which on a count that noise alone reaches is believed
+FEWEST_PLACES, MOST_PLACES = 200, 2000  # scored for a threshold ...
+MOST_COMPARED = 50_000_000  # ... by how many pairs of such a place and a kept cell there are
+MOST_WALKED = 100_000  # cells in a walk from one, where all cells are held
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,39 +122,21 @@ class NoisyGrid(Scorable):
         some = OccupiedCells(self.cells, self.counts)
         return self.grid.walk_some(some, asked, n_neighbors, depth)
 
-    def limits(
-        self, share: float, n_neighbors: int = 5, max_depth: Number | None = None
-    ) -> WalkScores:
-        """The scores of walks beyond which about this share of the reference records lie.
+    @cached_property
+    def believed(self) -> Ints:
+        """The places of the counts that are more than noise, but for about a record in 100.
 
-        Computed from the noisy grid alone: as many points as can be are placed where the counts
-        show records to be, and scored. Scores come in steps; of the two shares next to the one
-        asked for, the nearer is taken. A share below `hidden_share` is a guess, since the records
-        it is about cannot be told from noise. Changing the share later is free.
+        Noise alone reaches a count in so many of the cells that hold nobody.
         """
-        check_fraction(share)
-        depth = walk_depth(n_neighbors, max_depth)
-
-        def walked(points: Floats, depth: Fraction | None) -> WalkScores:
-            return self.walk(points, n_neighbors, depth)
-
-        if self.cells is not None:
-            scores = walked(self.places.points, depth)
-            return limits(scores, np.ones(len(scores.basic)), share)
-        return limits_of_walks(self.grid, self.places.points, walked, depth, share)
+        seen = FALSE_SHARE * max(1, self.total)
+        least = self.noise.scale * (math.log(self.grid.n_cells) - math.log(seen))
+        return np.flatnonzero(self.counts >= max(1.0, least))
 
     @property
     def hidden_share(self) -> float:
         """About which share of the records lies in cells that cannot be told from noise."""
-        return self.places.hidden_share
-
-    @cached_property
-    def places(self) -> Places:
-        """Where the reference records lie, as far as the counts show it."""
-        if self.cells is None:
-            return places_of_all(self.grid, self.counts, self.noise)
-        deviation = 0.0 if self.records is None else self.records.noise.deviation
-        return places_of_kept(self.grid, self.cells, self.counts, self.noise, self.total, deviation)
+        seen = int(self.counts[self.believed].sum())
+        return max(0.0, 1 - seen / max(1, self.total))
 
     def alike(self) -> tuple[Any, ...]:
         """What grids must have in common, so that the sum's noise says its promise."""
@@ -246,9 +227,30 @@ class GridScorer(Scorer[NoisyGrid]):
         return found[numbers] + grid.cells_outside(asked)
 
     def threshold(self, share: float) -> float:
-        """The score beyond which about this share of the reference lies, from the grid alone."""
-        limits = self.value.limits(share, self.n_neighbors, self.max_depth)
-        return float(getattr(limits, self.score_by)[0])
+        """The score beyond which about this share of the reference lies, from the grid alone.
+
+        A quantile of the scores of cells, each weighted by its count where that is more than noise.
+        Records that noise hides are in the emptiest cells: they are taken to lie farther out. So a
+        share below `hidden_share` is a guess.
+        """
+        check_fraction(share)
+        value, grid = self.value, self.value.grid
+        depth = walk_depth(self.n_neighbors, self.max_depth)
+        cells = np.zeros((1, grid.n_axes), np.int32)  # of nobody, as far as can be seen
+        if len(value.believed):
+            upto = value.counts[value.believed].cumsum()
+            most = MOST_COMPARED // len(value.counts) if value.cells is not None else MOST_PLACES
+            size = min(max(most, FEWEST_PLACES), MOST_PLACES)
+            steps = (np.arange(size) + 0.5) / size * upto[-1]
+            chosen = value.believed[np.searchsorted(upto, steps)]
+            cells = grid.cells_at(chosen) if value.cells is None else value.cells[chosen]
+        if value.cells is None:  # a walk through noise can be as long as the grid is large
+            near = Fraction(grid.steps_within(MOST_WALKED), grid.cells_per_axis)
+            depth = near if depth is None else min(near, depth)
+        walked = value.walk(grid.centers_of(cells), self.n_neighbors, depth)
+        hidden = min(value.hidden_share, 1 - 1e-9)
+        target = max(0.0, (share - hidden) / (1 - hidden))
+        return limit(getattr(walked, self.score_by), target)
 
 
 def walk_depth(n_neighbors: int, max_depth: Number | None) -> Fraction | None:
