@@ -39,6 +39,7 @@ GENEROUS = Limits(
     strangers=Rate(1e6, 10**6),
     failures=Rate(1e6, 10**6),
     picture_seconds=PATIENCE,
+    picture_wait_seconds=PATIENCE,
     body_seconds=PATIENCE,
 )
 

@@ -464,6 +464,32 @@ def test_a_picture_that_takes_too_long_is_given_up_and_the_answer_is_there(
         assert api.get(f"{here}/csv").text.startswith("count,swollen")
 
 
+def test_a_picture_on_a_busy_machine_is_drawn_while_others_come_back_for_it(
+    tmp_path: Path,
+) -> None:
+    gate = tmp_path / "gate"
+    busy = replace(SMALL, picture_seconds=1, picture_wait_seconds=0.01)
+    with (
+        running(tmp_path / "curator", busy) as server,
+        server.api(server.token("analyst")) as api,
+        server.browser(server.token("analyst")) as browser,
+    ):
+        query = asked(gate, "doze")
+        key = api.post("/datasets/patients/ask", json={"query": query, "wait": 60}).json()["key"]
+        for _ in range(3):
+            told = api.get(f"/datasets/patients/answers/{key}/svg")
+            assert told.status_code == 503
+            assert told.headers["retry-after"] == "5"
+            assert "still being drawn" in told.json()["error"]["message"]
+        page = browser.get(f"/data/patients/answers/{key}.svg")
+        assert page.headers["refresh"] == "5"
+        time.sleep(2)  # longer than it may take of a processor's time, of which it took none
+        (tmp_path / "gate.open").touch()
+        eventually(lambda: api.get(f"/datasets/patients/answers/{key}/svg").status_code == 200)
+        assert browser.get(f"/data/patients/answers/{key}.svg").text.startswith("<?xml")
+    assert (tmp_path / "gate.drawn").read_text() == "drawn\n", "once, however many came"
+
+
 def test_an_answer_of_more_numbers_than_is_written_is_refused_before_the_charge(
     tmp_path: Path,
 ) -> None:

@@ -22,7 +22,9 @@ from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.histogram.query import Histogram
+from privod.server.jobs.answers import Answers
 from privod.server.jobs.jobs import Turn
+from privod.server.limits import BeingDrawn
 from privod.server.views.pages import answer_path
 from tests.browser.visiting import MILLISECONDS, TWO_LOOKS, Visit
 from tests.patience import PATIENCE
@@ -355,6 +357,29 @@ def test_a_long_answer_shows_its_progress_and_then_itself(
     go_on.set()
     expect(visit.page.locator(".answer")).to_be_visible()
     assert re.search(r"/answers/[0-9a-f]+$", visit.page.url)
+    visit.end()
+
+
+def test_a_picture_that_a_busy_server_draws_later_appears_by_itself(
+    server: Running, chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Histogram(columns=("texture",), epsilon="0.37")
+    server.curator.ask(query, "breast-cancer")
+    encoded, refused = Answers.encoded, []
+
+    async def late(self: Answers, of: str, key: str, form: Any, asker: str) -> Any:
+        if form == "svg" and not refused:
+            refused.append(key)
+            raise BeingDrawn("The picture is still being drawn.")
+        return await encoded(self, of, key, form, asker)
+
+    monkeypatch.setattr(Answers, "encoded", late)
+    visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
+    visit.go(answer_path("breast-cancer", query))
+    visit.page.wait_for_function("() => document.querySelector('figure img').naturalWidth > 0")
+    assert refused
+    assert all("status of 503" in complaint for complaint in visit.complaints)
+    visit.complaints.clear()
     visit.end()
 
 

@@ -58,7 +58,7 @@ class Odd(Query[int]):
     epsilon : number
         The privacy loss.
     deed : str
-        What to do on the way: wait, raise, die, grow, swell or nothing.
+        What to do on the way: wait, raise, die, grow, swell, doze (when it is drawn) or nothing.
     gate : str
         A path: the answer begins by making the file, and waits until `gate`.open is there.
     """
@@ -124,7 +124,11 @@ def draw(release: Release[int]) -> Any:
     with Path(f"{query.gate}.drawn").open("a") as file:
         file.write("drawn\n")
     if query.deed == "wait":
-        time.sleep(PATIENCE)
+        while True:  # all of the processor's time that it gets
+            pass
+    elif query.deed == "doze":
+        while not Path(f"{query.gate}.open").exists():
+            time.sleep(0.01)
     return blank("odd")[0]
 
 

@@ -33,6 +33,7 @@ from privod.server.http.authorization import (
 )
 from privod.server.http.middleware import API_PREFIX, Middleware
 from privod.server.jobs.workers import load_library
+from privod.server.limits import BeingDrawn
 from privod.server.site import Site
 from privod.server.views import (
     acts,
@@ -212,8 +213,10 @@ def _told(request: Request, problem: PrivodError, status: int | None = None) -> 
         response: Response = JSONResponse(problem_of(problem), status)
     else:
         response = error_page(request, problem, status)
-    if isinstance(problem, LimitReached):
+    if isinstance(problem, LimitReached | BeingDrawn):
         response.headers["retry-after"] = "5"
+    if isinstance(problem, BeingDrawn):
+        response.headers["refresh"] = "5"  # who opened the picture by itself sees it then
     if isinstance(problem, UnknownToken):
         response.headers["www-authenticate"] = "Bearer"
     return response

@@ -39,6 +39,10 @@ class NoRoom(Unavailable):
     """A file is larger than the room that is left on the curator's disk."""
 
 
+class BeingDrawn(Unavailable):
+    """A picture is being drawn, and takes longer than a request waits."""
+
+
 class TooSlow(LimitReached):
     """A body took longer to arrive than the server waits."""
 
@@ -63,9 +67,10 @@ class Limits:
     Requests are `arriving` until their body is there. Large answers go out at `sent_bytes` a
     second. An answer is refused if it may take more seconds, bytes or numbers on as many records as
     were declared; `answer_bytes` is a share of the machine's memory. `writers` encode, draw and
-    score stored answers: such a task may wait for its turn, and takes at most `encoding_seconds` or
-    `picture_seconds`. A server whose disk has less than `least_free_bytes` says that it is not
-    ready; one that is stopped waits `stop_seconds` for answers being computed.
+    score stored answers, each in at most `encoding_seconds` or `picture_seconds` of a processor. A
+    request waits `picture_wait_seconds` for a picture, then it is told to come back. A server whose
+    disk has less than `least_free_bytes` says that it is not ready; one that is stopped waits
+    `stop_seconds` for answers being computed.
     """
 
     connections_each: int = 300
@@ -91,7 +96,7 @@ class Limits:
     report_seconds: float = 600
     writers: int = 2
     waiting_writes_per_token: int = 16
-    writing_wait_seconds: float = 60
+    picture_wait_seconds: float = 20
     picture_seconds: float = 20
     encoding_seconds: float = 120
     result_bytes: int = 256 * 1024**2

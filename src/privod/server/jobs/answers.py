@@ -30,7 +30,7 @@ from privod.query.catalog import query_from_json
 from privod.query.query import Query
 from privod.server.jobs.encoding import Form
 from privod.server.jobs.writers import Writers
-from privod.server.limits import Limits
+from privod.server.limits import BeingDrawn, Limits
 from privod.wire import answer_key
 
 FOLDER = "encoded"
@@ -229,8 +229,8 @@ class Answers:
         self, place: Place, task: dict[str, Any], asker: str, made: Callable[[bytes], Encoded]
     ) -> Encoded:
         """What a worker makes of a task, once however many ask for it; kept before it is over."""
-        slow = place[2] in ("svg", "budget")  # what is encoded has its time, what is drawn less
-        seconds = self._limits.picture_seconds if slow else self._limits.encoding_seconds
+        limits, is_drawn = self._limits, place[2] in ("svg", "budget")
+        seconds = limits.picture_seconds if is_drawn else limits.encoding_seconds
 
         def keep(done: Future[bytes]) -> None:
             if done.exception() is None:
@@ -248,7 +248,11 @@ class Answers:
                 future = self._underway[place] = self.writers.submit(asker, task, seconds)
         if is_new:
             future.add_done_callback(keep)
-        return made(await _result(future))
+        try:  # what is encoded is waited for, what is drawn is kept for who comes back
+            async with asyncio.timeout(limits.picture_wait_seconds if is_drawn else None):
+                return made(await _result(future))
+        except TimeoutError:
+            raise BeingDrawn("The picture is still being drawn. Come back in a moment.") from None
 
     def _keep(self, place: Place, found: Encoded) -> None:
         with self._lock:

@@ -64,6 +64,7 @@ def work(channel: Connection, most_bytes: int, niceness: int) -> None:
         try:
             asked = json.loads(task)
             _limit_memory(asked.get("bytes", most_bytes))
+            signal.setitimer(signal.ITIMER_PROF, asked.get("seconds", 0))  # then SIGPROF ends us
             written = _done(asked, tables, channel)
         except Exception:
             channel.send_bytes(FAILED)

@@ -1,5 +1,6 @@
 // All the script there is: a live price while a question is being put together, epsilon by a
-// slider with the error beside it, and a job's progress. Every page works without it.
+// slider with the error beside it, a job's progress, and pictures that a busy server draws later.
+// Every page works without it.
 "use strict";
 
 const WAIT_AFTER_TYPING = 300; // milliseconds
@@ -85,6 +86,20 @@ async function watchJob(place) {
   window.location.reload();
 }
 
+function waitForPicture(image) {
+  let tries = 30;
+
+  async function again() {
+    const response = await fetch(image.src, { credentials: "same-origin" });
+    const comes = response.ok || response.headers.has("retry-after");
+    if (comes && tries-- > 0) setTimeout(() => (image.src = image.src), response.ok ? 0 : 5000);
+  }
+
+  image.addEventListener("error", again);
+  if (image.complete && !image.naturalWidth) again(); // it failed before this ran
+}
+
 for (const form of document.querySelectorAll("form[data-price]")) livePrice(form);
 for (const place of document.querySelectorAll("[data-slide]")) slideEpsilon(place);
 for (const place of document.querySelectorAll("[data-job]")) watchJob(place);
+for (const image of document.querySelectorAll("figure img")) waitForPicture(image);
