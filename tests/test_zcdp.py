@@ -267,8 +267,3 @@ def test_other_nonsense_is_refused() -> None:
         SMALL.for_groups(0)
     with pytest.raises(InvalidParameter, match="rho"):
         epsilon_of_rho(-1, "1e-6")
-
-
-def test_costs_survive_json() -> None:
-    cost = Cost(Loss("0.4", "1e-7"), Zcdp(Fraction(1, 500)))
-    assert Cost.from_json(cost.to_json()) == cost

@@ -53,17 +53,11 @@ class AddRemove(Adjacency):
 
     name: ClassVar[str] = "add-remove"
     stretches_to_persons: ClassVar[bool] = True
+    protected = "Every record is protected, including whether it is in the data at all"
+    gives_up = ""
 
     def steps_of(self, wider: Adjacency) -> int | None:
         return 1 if wider == self or (isinstance(wider, InCrowd) and wider.crowd <= 1) else None
-
-    @property
-    def protected(self) -> str:
-        return "Every record is protected, including whether it is in the data at all"
-
-    @property
-    def gives_up(self) -> str:
-        return ""
 
 
 @dataclass(frozen=True)
@@ -71,6 +65,10 @@ class Replace(Adjacency):
     """One record changed; the number of records is public."""
 
     name: ClassVar[str] = "replace"
+    protected = "What every record says is protected, but not how many records there are"
+    gives_up = (
+        "The number of records becomes public, so whether a record is there is not protected."
+    )
 
     def steps_of(self, wider: Adjacency) -> int | None:
         if wider == self:
@@ -78,22 +76,29 @@ class Replace(Adjacency):
         remove_then_add = AddRemove().steps_of(wider)
         return None if remove_then_add is None else 2 * remove_then_add
 
-    @property
-    def protected(self) -> str:
-        return "What every record says is protected, but not how many records there are"
-
-    @property
-    def gives_up(self) -> str:
-        return (
-            "The number of records becomes public, so whether a record is there is not protected."
-        )
-
 
 class CrowdAdjacency(Adjacency):
     """One record more or less that has a crowd of at least so many in one of the two data sets."""
 
     columns: tuple[str, ...]
     crowd: int
+
+    @abstractmethod
+    def _near(self, side: str = "either", joined: str = ", ") -> str:
+        """Which records make up the crowd of a record, in words."""
+
+    @property
+    def protected(self) -> str:
+        return f"Every record with at least {self.crowd} records {self._near()} is protected"
+
+    @property
+    def gives_up(self) -> str:
+        if self.crowd <= 1:
+            return ""
+        return (
+            f"A record with fewer than {self.crowd} records {self._near('one', ' or ')} is not"
+            " protected: an answer may tell exactly whether it is in the data."
+        )
 
 
 @dataclass(frozen=True)
@@ -139,23 +144,8 @@ class InCrowd(CrowdAdjacency):
         )
         return 1 if nested or wider.crowd <= 1 else None
 
-    @property
-    def protected(self) -> str:
-        where = ", ".join(self.columns)
-        return (
-            f"Every record with at least {self.crowd} records within {self.radius:g} of it over"
-            f" {where}, itself included, is protected"
-        )
-
-    @property
-    def gives_up(self) -> str:
-        if self.crowd <= 1:
-            return ""
-        return (
-            f"A record with fewer than {self.crowd} records within {self.radius:g} of it over"
-            f" {', '.join(self.columns)}, itself included, is not protected: an answer may tell"
-            " exactly whether it is in the data."
-        )
+    def _near(self, *_: str) -> str:
+        return f"within {self.radius:g} of it over {', '.join(self.columns)}, itself included,"
 
 
 @dataclass(frozen=True)
@@ -221,19 +211,7 @@ class InAlikeCrowd(CrowdAdjacency):
         )
         return 1 if nested else None
 
-    @property
-    def protected(self) -> str:
-        return f"Every record with at least {self.crowd} records {self._alike} is protected"
-
-    @property
-    def gives_up(self) -> str:
-        return (
-            f"A record with fewer than {self.crowd} records {self._alike} is not protected: an"
-            " answer may tell exactly whether it is in the data."
-        )
-
-    @property
-    def _alike(self) -> str:
+    def _near(self, *_: str) -> str:
         tolerances, weights = dict(self.tolerances), dict(self.weights)
         listed = []
         for name in self.columns:
@@ -273,20 +251,9 @@ class BetweenTails(CrowdAdjacency):
             return 1 if nested else None
         return AddRemove().steps_of(wider)
 
-    @property
-    def protected(self) -> str:
-        return (
-            f"Every record with at least {self.crowd} records at its value or beyond, itself"
-            f" included, on either side of {', '.join(self.columns)}, is protected"
-        )
-
-    @property
-    def gives_up(self) -> str:
-        return (
-            f"A record with fewer than {self.crowd} records at its value or beyond, itself"
-            f" included, on one side of {' or '.join(self.columns)}, is not protected: an answer"
-            " may tell exactly whether it is in the data."
-        )
+    def _near(self, side: str = "either", joined: str = ", ") -> str:
+        where = f"on {side} side of {joined.join(self.columns)}"
+        return f"at its value or beyond, itself included, {where},"
 
 
 def _column_names(columns: object) -> tuple[str, ...]:
@@ -333,6 +300,11 @@ class SameContexts(Adjacency):
 
     name: ClassVar[str] = "same-contexts"
     stretches_to_persons: ClassVar[bool] = True
+    gives_up = (
+        "A record whose presence changes in which contexts one asked about stands out is not"
+        " protected; nor are the values of records asked about, which are public."
+        " Whether one stands out anywhere is told."
+    )
     detector: str
     column: str
     record: str
@@ -370,14 +342,6 @@ class SameContexts(Adjacency):
             f" which contexts it stands out by {self.column}"
         )
 
-    @property
-    def gives_up(self) -> str:
-        return (
-            "A record whose presence changes in which contexts one asked about stands out is not"
-            " protected; nor are the values of records asked about, which are public."
-            " Whether one stands out anywhere is told."
-        )
-
 
 @dataclass(frozen=True)
 class AdmittedContexts(Adjacency):
@@ -390,25 +354,19 @@ class AdmittedContexts(Adjacency):
 
     name: ClassVar[str] = "admitted-contexts"
     stretches_to_persons: ClassVar[bool] = True
+    protected = (
+        "Every record is protected whose presence changes for no admitted person in which contexts"
+        " that person stands out"
+    )
+    gives_up = (
+        "A record whose presence changes in which contexts an admitted person stands out is not"
+        " protected: an answer may tell exactly whether it is in the data. Each person admitted"
+        " later narrows who is protected. The values of admitted persons are public."
+    )
 
     def steps_of(self, wider: Adjacency) -> int | None:
         # Of a person that was not admitted nothing follows; the ledger asks that of each question.
         return 1 if isinstance(wider, SameContexts | AdmittedContexts | AddRemove) else None
-
-    @property
-    def protected(self) -> str:
-        return (
-            "Every record is protected whose presence changes for no admitted person in which"
-            " contexts that person stands out"
-        )
-
-    @property
-    def gives_up(self) -> str:
-        return (
-            "A record whose presence changes in which contexts an admitted person stands out is not"
-            " protected: an answer may tell exactly whether it is in the data. Each person admitted"
-            " later narrows who is protected. The values of admitted persons are public."
-        )
 
 
 def _text(data: Any) -> str:

@@ -66,8 +66,8 @@ def _two_artanh(x: Fraction) -> tuple[Fraction, Fraction]:
 
 def _exp(exponent: Fraction) -> tuple[Fraction, Fraction]:
     """e^x for x of any sign: 1 / e^-x below 0; halve until small, sum, square back."""
-    if exponent < 0:
-        low, high = _exp(-exponent)
+    if exponent <= 0:
+        low, high = _exp(-exponent) if exponent else (Fraction(1), Fraction(1))
         return 1 / high, 1 / low
     halvings = max(0, math.ceil(exponent)).bit_length()
     working = BITS + GUARD + 2 * halvings

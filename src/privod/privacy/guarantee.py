@@ -216,10 +216,3 @@ class Secrecy:
             "colluders": self.colluders,
             "noisy": self.noisy,
         }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Secrecy:
-        """Read back what `to_json` wrote."""
-        learns = tuple((str(who), str(what)) for who, what in data["learns"])
-        noisy = bool(data.get("noisy", False))
-        return cls(str(data["protocol"]), learns, int(data["colluders"]), noisy)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from privod.errors import InvalidParameter
+from privod.privacy.certified import exp_above
 
 Number = int | float | str | Decimal | Fraction
 
@@ -145,7 +146,7 @@ class Loss:
         hopeless = size * self.delta >= 1 or exponent >= LN_2_ROUNDED_UP * doublings
         if hopeless or size >= LARGEST_GROUP:
             return Loss(self.epsilon * size, 1)  # e**exponent may have too many digits to write out
-        grown = self.delta * _powers_rounded_up(_exp_rounded_up(self.epsilon), size)
+        grown = self.delta * _powers_rounded_up(exp_above(self.epsilon), size)
         return Loss(self.epsilon * size, min(rounded_up(grown), Fraction(1)))
 
     def __str__(self) -> str:
@@ -197,7 +198,6 @@ def _last_digit(number: Fraction) -> Fraction:
     return Fraction(10) ** (place - SIGNIFICANT_DIGITS)
 
 
-EXP_TERMS = 40  # past this many terms of the series the rest is below 2**-100 for exponents up to 1
 BINARY_DIGITS = 2**120  # sums are rounded up to multiples of 2**-120
 
 
@@ -214,17 +214,3 @@ def _powers_rounded_up(factor: Fraction, count: int) -> Fraction:
 
 def _in_binary_digits(number: Fraction) -> Fraction:
     return Fraction(math.ceil(number * BINARY_DIGITS), BINARY_DIGITS)
-
-
-def _exp_rounded_up(exponent: Fraction) -> Fraction:
-    """A fraction at least e**exponent and hardly above it, for exponent >= 0."""
-    halvings = max(0, math.ceil(exponent)).bit_length()
-    small = exponent / 2**halvings
-    term, total = Fraction(1), Fraction(1)
-    for index in range(1, EXP_TERMS):
-        term = term * small / index
-        total += term
-    total += 2 * term * small / EXP_TERMS  # the tail is below twice its first term, as small <= 1
-    for _ in range(halvings):
-        total = _in_binary_digits(total * total)
-    return total

@@ -133,15 +133,6 @@ class Cost:
         squared = size * size * self.zcdp.rho
         return Cost(loss, Zcdp(squared if loss.delta else min(squared, grown.rho)))
 
-    def to_json(self) -> dict[str, Any]:
-        """Both, as plain values."""
-        return {"loss": self.loss.to_json(), "zcdp": self.zcdp.to_json()}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Cost:
-        """Read back what `to_json` wrote."""
-        return cls(Loss.from_json(data["loss"]), Zcdp.from_json(data["zcdp"]))
-
 
 @dataclass(frozen=True)
 class Spent:

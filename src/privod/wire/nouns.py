@@ -127,21 +127,15 @@ class DataSet(Noun):
     retired: bool = False
 
 
-@dataclass(frozen=True)
-class Registered(View):
+@dataclass(frozen=True, kw_only=True)
+class Registered(DataSet, View):
     """A data set that was registered, and what became of its records, for the owner alone.
 
     `same_rows_as` names data sets with budgets of their own that hold the very same rows.
     """
 
-    name: str
-    domain: Plain
-    registered: str
-    continues: str | None
-    root: str
     report: Plain
     same_rows_as: tuple[str, ...] = ()
-    retired: bool = False
 
     @classmethod
     def of(cls, value: Any, **otherwise: Any) -> Self:

@@ -40,58 +40,58 @@ RequestId = Annotated[str, Limited(min_length=1, max_length=100)]
 STRICT = {"extra": "forbid"}  # a field that is not known is a mistake, and said so
 
 
-@dataclass(frozen=True)
-class WhoIsProtected:
-    """A narrow promise that an owner thinks of, beside those that are open."""
+class Body:
+    """What every body is held to."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
+
+
+@dataclass(frozen=True)
+class WhoIsProtected(Body):
+    """A narrow promise that an owner thinks of, beside those that are open."""
+
     adjacency: Plain | None = None
     sample: int = 100
 
 
 @dataclass(frozen=True)
-class NoteHead:
+class NoteHead(Body):
     """Where another curator's ledger ends, to be remembered."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
     head: Name
 
 
 @dataclass(frozen=True)
-class AskPrice:
+class AskPrice(Body):
     """A question to be priced."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
     query: Plain
 
 
 @dataclass(frozen=True)
-class Ask:
+class Ask(Body):
     """A question to be asked.
 
     With a request id, asking again never pays twice. An answer that takes longer than `wait`
     seconds becomes a job.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
     query: Plain
     request_id: RequestId | None = None
     wait: Annotated[float, Limited(ge=0, le=LONGEST_WAIT)] = 10.0
 
 
 @dataclass(frozen=True)
-class Verify:
+class Verify(Body):
     """A head noted earlier and elsewhere, which the ledger must still contain."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
     expected_head: Name | None = None
 
 
 @dataclass(frozen=True)
-class MakeToken:
+class MakeToken(Body):
     """A token to be made; without a data set it is for all, without a date it does not expire."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
     role: Role
     name: Name
     dataset: Name | None = None

@@ -25,9 +25,12 @@ from typing import (
 )
 
 from privod.errors import InvalidParameter
+from privod.ledger import chain as ledger
 from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.database import Connection
+from privod.ledger.store import short_text
 from privod.privacy import Adjacency, Guarantee, Loss, adjacency_from_json
+from privod.query.query import canonical_json
 
 Done = TypeVar("Done")
 
@@ -87,6 +90,10 @@ class Act(ABC, Generic[Done]):
 
     of: Annotated[str, Told("The data set.", first=True)]
 
+    def __post_init__(self) -> None:
+        if "reason" in vars(self):
+            short_text(vars(self)["reason"], "reason")
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "name" in vars(cls):
@@ -99,6 +106,28 @@ class Act(ABC, Generic[Done]):
     @abstractmethod
     def apply(self, connection: Connection) -> Done:
         """Do it, inside a transaction that the caller opened."""
+
+    def enter(
+        self,
+        connection: Connection,
+        kind: str,
+        details: Mapping[str, Any],
+        budget: int | None = None,
+        adjacency: Adjacency | None = None,
+        loss: Loss | None = None,
+        ask: int | None = None,
+    ) -> int:
+        """Make its entry about the data set, and return its number."""
+        return ledger.append(
+            connection,
+            kind=kind,
+            dataset=self.of,
+            budget=budget,
+            adjacency=None if adjacency is None else canonical_json(adjacency.to_json()),
+            ask=ask,
+            details=canonical_json(details),
+            **({} if loss is None else loss.to_json()),
+        )
 
     def after(self, curator: Any, done: Done) -> None:
         """Do what follows once it is on disk."""

@@ -18,7 +18,6 @@ from privod.ledger.coexistence import check_beside, check_not_ended, ends_with
 from privod.ledger.database import Connection
 from privod.ledger.persons import check_unit
 from privod.ledger.prices import begun_with, check_meaning, costs_before, gives_up
-from privod.ledger.store import short_text
 from privod.privacy import (
     AddRemove,
     Adjacency,
@@ -28,7 +27,6 @@ from privod.privacy import (
     ZcdpBudget,
     positive,
 )
-from privod.query.query import canonical_json
 
 Reason = Annotated[str, Told("Why; stands in the ledger.")]
 Under = Annotated[Adjacency, Told("", usual="add-remove")]
@@ -53,6 +51,7 @@ class OpenBudget(Act[BudgetState]):
     ] = "sums"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         accounting_named(self.accounting)
         positive(self.budget.epsilon, "epsilon")
 
@@ -167,7 +166,6 @@ class RaiseBudget(Act[BudgetState]):
 
     def _checked(self, connection: Connection) -> tuple[BudgetState, BudgetState]:
         """The budget as it is, and raised; refuses what cannot be raised."""
-        short_text(self.reason, "reason")
         state = open_budget_of(connection, self.of, self.adjacency)
         budget = Loss(self.budget.epsilon, self.budget.delta or state.budget.delta)
         if not state.budget <= budget or budget == state.budget or budget.delta >= 1:
@@ -183,22 +181,14 @@ class RaiseBudget(Act[BudgetState]):
     def apply(self, connection: Connection) -> BudgetState:
         state, raised = self._checked(connection)
         budget = raised.budget
-        written = {"epsilon": str(budget.epsilon), "delta": str(budget.delta)}
         details = {"reason": self.reason, "replaces": state.budget.to_json()}
-        ledger.append(
-            connection,
-            kind="raise",
-            dataset=self.of,
-            budget=state.number,
-            adjacency=canonical_json(self.adjacency.to_json()),
-            details=canonical_json(details | ledger.accounting_details(raised)),
-            **written,
-        )
+        details |= ledger.accounting_details(raised)
+        self.enter(connection, "raise", details, state.number, self.adjacency, budget)
         conversion = None if raised.conversion_delta is None else str(raised.conversion_delta)
         connection.execute(
             "UPDATE budgets SET budget_epsilon = ?, budget_delta = ?, conversion_delta = ?"
             " WHERE number = ?",
-            *written.values(),
+            *budget.to_json().values(),
             conversion,
             state.number,
         )
@@ -220,7 +210,6 @@ class CloseBudget(Act[tuple[BudgetState, ...]]):
     reason: Reason
 
     def _closing(self, connection: Connection) -> tuple[BudgetState, ...]:
-        short_text(self.reason, "reason")
         state = open_budget_of(connection, self.of, self.adjacency)
         budgets = ledger.budgets_of(connection, state.dataset)
         others = [one for one in budgets if one.closed is None and one.number != state.number]
@@ -239,14 +228,8 @@ class CloseBudget(Act[tuple[BudgetState, ...]]):
     def apply(self, connection: Connection) -> tuple[BudgetState, ...]:
         closing = self._closing(connection)
         for one in closing:
-            number = ledger.append(
-                connection,
-                kind="close",
-                dataset=self.of,
-                budget=one.number,
-                adjacency=canonical_json(one.adjacency.to_json()),
-                details=canonical_json({"reason": self.reason}),
-            )
+            why = {"reason": self.reason}
+            number = self.enter(connection, "close", why, one.number, one.adjacency)
             connection.execute("UPDATE budgets SET closed = ? WHERE number = ?", number, one.number)
         numbers = [one.number for one in closing]
         found = ledger.budgets_of(connection, closing[0].dataset)

@@ -13,7 +13,6 @@ from privod.ledger.acts.budgets import Reason
 from privod.ledger.chain import Charge, Due
 from privod.ledger.database import Connection
 from privod.ledger.prices import ELSEWHERE, charges_due, price_of
-from privod.ledger.store import short_text
 from privod.privacy import Guarantee, Statement
 from privod.query.query import canonical_json
 
@@ -52,11 +51,10 @@ class ChargeAhead(Act[tuple[Charge, ...]]):
     reason: Reason
 
     def apply(self, connection: Connection) -> tuple[Charge, ...]:
-        told = short_text(self.reason, "reason")
-        due = _charges_due(connection, self.of, self.guarantee, told, revealed=False)
+        due = _charges_due(connection, self.of, self.guarantee, self.reason, revealed=False)
         rows = store.find_dataset(connection, self.of).domain.max_rows_per_person
         name, token = who_acts()
-        lost = _entered(self.guarantee, told)
+        lost = _entered(self.guarantee, self.reason)
         return ledger.charge(connection, self.of, due, lost, name, None, token, rows)
 
     def said(self, done: tuple[Charge, ...]) -> str:
@@ -77,7 +75,6 @@ class ChargeElsewhere(Act[tuple[Charge, ...]]):
     reason: Reason
 
     def _due(self, connection: Connection) -> list[Due]:
-        short_text(self.reason, "reason")
         return _charges_due(connection, self.of, self.guarantee, ELSEWHERE, revealed=True)
 
     def gives_up(self, connection: Connection) -> str:

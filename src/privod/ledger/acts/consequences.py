@@ -14,29 +14,19 @@ from fractions import Fraction
 from privod.data import Domain
 from privod.ledger.budget_state import BudgetState
 from privod.privacy import AddRemove, Adjacency, Loss, Replace
+from privod.privacy.certified import exp_above
 
 PARTS = 1000  # a share is told in tenths of a percent
 SURE = 40  # from this epsilon on e^epsilon passes every float's precision: a guess may be sure
-TERMS = 200  # of the series of e^epsilon: what they leave out is below 10^-50
 
 
 def guessed_right(loss: Loss) -> Fraction:
     """How often a 50:50 guess can be right at most, in tenths of a percent, rounded up."""
     if loss.epsilon > SURE:
         return Fraction(1)
-    power = _exp_at_least(loss.epsilon)
+    power = exp_above(loss.epsilon)
     share = (power + loss.delta) / (1 + power)  # grows with the power while delta is at most 1
     return min(Fraction(1), Fraction(math.ceil(share * PARTS), PARTS))
-
-
-def _exp_at_least(number: Fraction) -> Fraction:
-    """A fraction no smaller than e^number, and larger by less than 10^-20 of it."""
-    number = Fraction(math.ceil(number * 10**30), 10**30)
-    term, total = Fraction(1), Fraction(1)
-    for place in range(1, TERMS):
-        term = Fraction(math.ceil(term * number / place * 10**40), 10**40)
-        total += term
-    return total + term  # the terms left out fall by more than half each
 
 
 def meaning(

@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from privod.errors import AlreadyExists, InvalidParameter, NoPromise, NotFound
-from privod.ledger import chain as ledger
 from privod.ledger.acting import token_id
 from privod.ledger.acts.act import Act, Told
 from privod.ledger.acts.budgets import Reason, Under, open_budget_of
 from privod.ledger.admissions import admitted, exact_counts_of
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.database import Connection
-from privod.ledger.store import short_text
 from privod.outliers.contexts.detectors import LocalOutlierFactor, PluggedIn, detector
 from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts, ZcdpBudget
 from privod.query.checks import LARGEST_COUNT, whole_number
-from privod.query.query import canonical_json
 
 FEWEST_NEIGHBORS = 10  # with fewer, one record near a person decides whether that person stands out
 
@@ -43,7 +40,6 @@ class AdmitPerson(Act[int]):
         return (self.person,)
 
     def _checked(self, connection: Connection) -> BudgetState:
-        short_text(self.reason, "reason")
         state = open_budget_of(connection, self.of, AdmittedContexts())
         if self.person in admitted(connection, state.dataset):
             raise AlreadyExists("This person is admitted already, with this detector and column.")
@@ -66,14 +62,8 @@ class AdmitPerson(Act[int]):
 
     def apply(self, connection: Connection) -> int:
         state = self._checked(connection)
-        return ledger.append(
-            connection,
-            kind="admit",
-            dataset=self.of,
-            budget=state.number,
-            adjacency=canonical_json(self.person.to_json()),
-            details=canonical_json({"reason": self.reason}),
-        )
+        why = {"reason": self.reason}
+        return self.enter(connection, "admit", why, state.number, self.person)
 
     def said(self, done: int) -> str:
         return f"Admitted in entry {done}."
@@ -105,7 +95,6 @@ class AllowExactCounts(Act[int]):
     reason: Reason
 
     def _checked(self, connection: Connection) -> BudgetState:
-        short_text(self.reason, "reason")
         whole_number(self.counts, "counts", at_least=0, at_most=LARGEST_COUNT)
         state = open_budget_of(connection, self.of, self.adjacency)
         if state.role == "main":
@@ -126,14 +115,8 @@ class AllowExactCounts(Act[int]):
 
     def apply(self, connection: Connection) -> int:
         state = self._checked(connection)
-        ledger.append(
-            connection,
-            kind="exact",
-            dataset=self.of,
-            budget=state.number,
-            adjacency=canonical_json(self.adjacency.to_json()),
-            details=canonical_json({"reason": self.reason, "counts": self.counts}),
-        )
+        told = {"reason": self.reason, "counts": self.counts}
+        self.enter(connection, "exact", told, state.number, self.adjacency)
         return max(0, exact_counts_of(connection, state.dataset).left(state.number))
 
     def said(self, done: int) -> str:
@@ -161,14 +144,8 @@ class LimitToken(Act[None]):
         ids = [token_id(str(row[0])) for row in connection.execute("SELECT hash FROM tokens")]
         if self.token not in ids:
             raise NotFound("There is no such token. See the list of tokens.")
-        ledger.append(
-            connection,
-            kind="limit",
-            dataset=self.of,
-            budget=state.number,
-            adjacency=canonical_json(self.adjacency.to_json()),
-            details=canonical_json({"token": self.token, "limit": limit.to_json()}),
-        )
+        told = {"token": self.token, "limit": limit.to_json()}
+        self.enter(connection, "limit", told, state.number, self.adjacency)
         connection.execute(
             "DELETE FROM token_limits WHERE budget = ? AND token = ?", state.number, self.token
         )

@@ -15,9 +15,7 @@ from privod.ledger.acts.budgets import OpenBudget, RaiseBudget, Reason, Under
 from privod.ledger.acts.permissions import AdmitPerson
 from privod.ledger.chain import Entry
 from privod.ledger.database import Connection
-from privod.ledger.store import short_text
 from privod.privacy import Adjacency, Loss, SameContexts
-from privod.query.query import canonical_json
 
 Number = Annotated[int, Told("As 'privod requests' shows it.", first=True)]
 
@@ -101,22 +99,14 @@ class FileRequest(Act[Request]):
         return self._made().act(connection, self.reason).brings(connection)
 
     def apply(self, connection: Connection) -> Request:
-        text = short_text(self.reason, "reason")
         if (self.loss is None) != isinstance(self.adjacency, SameContexts):
             rule = "must be given for a budget, and left out for a person"
             way_out = "Ask for a person or for a budget."
             raise InvalidParameter("loss", rule, str(self.loss), way_out)
-        made, loss = self._made(), self.loss
-        made.act(connection, text).gives_up(connection)  # refuses what could not be approved
-        amounts = {} if loss is None else {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
-        number = ledger.append(
-            connection,
-            kind="request",
-            dataset=self.of,
-            adjacency=canonical_json(self.adjacency.to_json()),
-            details=canonical_json({"reason": text}),
-            **amounts,
-        )
+        made = self._made()
+        made.act(connection, self.reason).gives_up(connection)  # refuses what could not be approved
+        why = {"reason": self.reason}
+        number = self.enter(connection, "request", why, None, self.adjacency, self.loss)
         return replace(made, number=number)
 
     def said(self, done: Request) -> str:
@@ -134,7 +124,6 @@ class Decision(Act[Request]):
 
     def _request(self, connection: Connection) -> Request:
         """The request, if it is still open."""
-        short_text(self.reason, "reason")
         store.find_dataset(connection, self.of)
         for request in read_requests(ledger.read_entries(connection, [self.of])):
             if request.number == self.number:
@@ -147,13 +136,7 @@ class Decision(Act[Request]):
 
     def apply(self, connection: Connection) -> Request:
         request = self._request(connection)
-        ledger.append(
-            connection,
-            kind=self.kind,
-            dataset=self.of,
-            ask=self.number,
-            details=canonical_json({"reason": self.reason}),
-        )
+        self.enter(connection, self.kind, {"reason": self.reason}, ask=self.number)
         return replace(request, decision=self.decision)
 
     def said(self, done: Request) -> str:

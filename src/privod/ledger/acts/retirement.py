@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from privod.errors import AlreadyExists
-from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.acts.act import Act
 from privod.ledger.acts.budgets import Reason
 from privod.ledger.database import Connection
-from privod.ledger.store import short_text
-from privod.query.query import canonical_json
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,6 @@ class Retire(Act[None]):
     reason: Reason
 
     def _checked(self, connection: Connection) -> None:
-        short_text(self.reason, "reason")
         if store.find_dataset(connection, self.of).retired:
             raise AlreadyExists(f"{self.of!r} was retired already.")
 
@@ -39,8 +35,7 @@ class Retire(Act[None]):
 
     def apply(self, connection: Connection) -> None:
         self._checked(connection)
-        details = canonical_json({"reason": self.reason})
-        number = ledger.append(connection, kind="retire", dataset=self.of, details=details)
+        number = self.enter(connection, "retire", {"reason": self.reason})
         connection.execute("UPDATE datasets SET retired = ? WHERE name = ?", number, self.of)
 
     def after(self, curator: Any, done: None) -> None:  # noqa: ARG002
