@@ -263,7 +263,7 @@ def test_the_description_of_every_question_comes_back(name: str) -> None:
         wire.AskPrice({"name": "histogram"}),
         wire.Ask({"name": "histogram"}, "id", 1.0),
         wire.Verify(None),
-        wire.Registered("new", {"columns": []}, "2026", None, "new", {"kept": 3}),
+        wire.Registered("new", {"columns": []}, "2026", None, "new", report={"kept": 3}),
         wire.Preview("Right to within 7.", 7, None, 0.5),
         wire.MakeToken("owner", "Ada"),
         wire.WhoIsProtected({"name": "in-crowd"}, 50),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
 from privod import wire
@@ -79,21 +78,14 @@ def connect(
     away_seconds : float
         How long `ask` waits for a server that was there, and went away, to be back.
     """
-    return Client(url, token, authority=authority, away_seconds=away_seconds)
+    return Client(Connection(url, token, authority=authority, away_seconds=away_seconds))
 
 
 class Client:
     """A curator that runs elsewhere; see `connect`."""
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        *,
-        authority: str | Path | None = None,
-        away_seconds: float = AWAY_SECONDS,
-    ) -> None:
-        self._server = Connection(url, token, authority=authority, away_seconds=away_seconds)
+    def __init__(self, server: Connection) -> None:
+        self._server = server
 
     def close(self) -> None:
         """Close the connection; happens by itself when the client is forgotten."""
@@ -102,12 +94,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,10 +31,7 @@ def demo(
         return
     from privod.demo.catalog import DIFFER, run
 
-    with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
-        shown = run(Path(directory))
-    report.parent.mkdir(parents=True, exist_ok=True)
-    report.write_text(shown.html(), encoding="utf-8")
+    shown = _reported(run, report, as_json)
     asked = f"20,000 made-up hospital stays; each of {len(shown.steps)} answers was charged first."
     lines = [words(f"{asked} {DIFFER}"), words("")]
     for step in shown.first_screen():
@@ -44,13 +42,19 @@ def demo(
     emit({**shown.to_json(), "report": str(report)}, as_json, *lines)
 
 
+def _reported(made: Callable[[Path], Any], report: Path, as_json: bool) -> Any:
+    """What is asked of a curator in a new directory, also as a page."""
+    with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
+        shown = made(Path(directory))
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.write_text(shown.html(), encoding="utf-8")
+    return shown
+
+
 def _tell(report: Path, as_json: bool) -> None:
     from privod.demo.story import tell
 
-    with tempfile.TemporaryDirectory() as directory, progress_bars(as_json):
-        story = tell(Path(directory))
-    report.parent.mkdir(parents=True, exist_ok=True)
-    report.write_text(story.html(), encoding="utf-8")
+    story = _reported(tell, report, as_json)
     lines = []
     for number, chapter in enumerate(story.chapters, start=1):
         lines += [words(f"{number}. {chapter.title}", "bold")]

@@ -6,16 +6,15 @@ A question added to the catalog appears here by itself, with the examples it giv
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from privod.curator import Curator
 from privod.data import Domain, Table
 from privod.data.examples import HOSPITAL, hospital
+from privod.demo.page import Chapter, page
 from privod.ledger.acts import AdmitPerson, AllowExactCounts
 from privod.ledger.prices import cost_towards
 from privod.pictures import draw, draw_budget, svg
@@ -25,6 +24,10 @@ from privod.query.catalog import QUERIES
 from privod.query.query import Query
 
 DATASET = "hospital-stays"
+INTRO = (
+    "The records are 20,000 made-up stays in a hospital, treated as private. Every answer below was"
+    " charged to a budget before the data was touched, and got noise of the promised size."
+)
 DIFFER = (
     "Each answer has noise of its own, so two that count the same records differ: their margins say"
     " how far off each may be. And questions about outliers count by rules and radii of their own."
@@ -104,10 +107,25 @@ class Demo:
 
     def html(self) -> str:
         """One self-contained page."""
-        steps = "\n".join(_step_html(step) for step in self.steps)
-        budgets = "\n".join(_budget_html(state) for state in self.budgets)
-        count = len(self.steps)
-        return PAGE.format(style=STYLE, steps=steps, budgets=budgets, count=count, differ=DIFFER)
+        chapters = [
+            Chapter(
+                one.question,
+                (
+                    f"{one.name} {one.parameters}",
+                    one.sentence,
+                    f"Promise. {one.promise}",
+                    f"Price. {one.price}",
+                ),
+                one.picture,
+            )
+            for one in self.steps
+        ]
+        chapters += [
+            Chapter(f"Budget under {one.adjacency}", (f"{one.state}. {one.gives_up}",), one.picture)
+            for one in self.budgets
+        ]
+        title = f"Outliers in private data: {len(self.steps)} questions and their promises"
+        return page(title, f"{INTRO} {DIFFER}", chapters)
 
 
 def run(directory: Path) -> Demo:
@@ -197,57 +215,3 @@ def _spent(curator: Curator, queries: list[Query[Any]], domain: Domain) -> Itera
         words = f"{state.adjacency.name}: spent {state.spent} of {state.budget}, left {state.left}"
         spent, gives_up = str(state.spent), state.adjacency.gives_up
         yield BudgetStep(state.adjacency.name, spent, words, gives_up, picture)
-
-
-def _image(picture: bytes, text: str) -> str:
-    data = base64.b64encode(picture).decode()
-    return f'<img alt="{escape(text)}" src="data:image/svg+xml;base64,{data}">'
-
-
-def _step_html(step: Step) -> str:
-    return f"""<section>
-<h2>{escape(step.question)}</h2>
-<p class="parameters"><code>{escape(step.name)}</code> {escape(step.parameters)}</p>
-<p class="answer">{escape(step.sentence)}</p>
-{_image(step.picture, step.sentence)}
-<p><b>Promise.</b> {escape(step.promise)}</p>
-<p><b>Price.</b> {escape(step.price)}</p>
-</section>"""
-
-
-def _budget_html(state: BudgetStep) -> str:
-    return f"""<section>
-<h2>Budget under {escape(state.adjacency)}</h2>
-<p>{escape(state.state)}. {escape(state.gives_up)}</p>
-{_image(state.picture, state.state)}
-</section>"""
-
-
-STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }
-section { margin: 2rem 0; padding-top: 1rem; border-top: 1px solid #8884; }
-img { max-width: 100%; background: white; border-radius: 6px; padding: .5rem; }
-.answer { font-size: 1.15rem; font-weight: 600; }
-.parameters { color: #777; overflow-wrap: anywhere; }
-"""
-
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>privod demo</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>Outliers in private data: {count} questions and their promises</h1>
-<p>The records are 20,000 made-up stays in a hospital, treated as private. Every answer
-below was charged to a budget before the data was touched, and got noise of the promised size.
-{differ}
-</p>
-{steps}
-{budgets}
-</body>
-</html>
-"""

@@ -6,12 +6,10 @@ system. Every number that is printed comes from this run.
 
 from __future__ import annotations
 
-import base64
 import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from numpy.typing import NDArray
 from privod.curator import Curator
 from privod.data import Table
 from privod.data.examples import HOSPITAL, hospital, hospital_outliers
+from privod.demo.page import Chapter, page
 from privod.estimators import PrivateDetector
 from privod.estimators.private import UnreliableFit
 from privod.joint.detector.question import JointDetector
@@ -41,17 +40,12 @@ NUMBERS = HOSPITAL.numeric_names
 N_NEW, N_SHOWN = 5_000, 5
 GAMES, GAME_RECORDS = 60, 400  # fits with and without one person, and the records of each
 EPSILON = "1"
+INTRO = (
+    "The records are made up and treated as private. Answers use differential privacy: any answer"
+    " is at most e^epsilon times as likely with a person's record as without it, up to delta."
+)
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """A heading, what was found in sentences, and a picture of it."""
-
-    title: str
-    lines: tuple[str, ...]
-    picture: bytes
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,7 @@ class Story:
 
     def html(self) -> str:
         """One self-contained page."""
-        return PAGE.format(chapters="\n".join(_html(one) for one in self.chapters))
+        return page("Outliers in 20,000 hospital stays that nobody may see", INTRO, self.chapters)
 
 
 def tell(directory: Path) -> Story:
@@ -313,33 +307,3 @@ def _ledger(curator: Curator) -> Chapter:
         (*lines, checked),
         svg(draw_budget("Privacy budget", states[0].budget, charges)),
     )
-
-
-def _html(chapter: Chapter) -> str:
-    data = base64.b64encode(chapter.picture).decode()
-    lines = "\n".join(f"<p>{escape(line)}</p>" for line in chapter.lines)
-    picture = f'<img alt="{escape(chapter.title)}" src="data:image/svg+xml;base64,{data}">'
-    return f"<section>\n<h2>{escape(chapter.title)}</h2>\n{picture}\n{lines}\n</section>"
-
-
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>privod: outliers in data that nobody may see</title>
-<style>
-:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }}
-body {{ max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
-section {{ margin: 2rem 0; padding-top: 1rem; border-top: 1px solid #8884; }}
-img {{ max-width: 100%; background: white; border-radius: 6px; padding: .5rem; }}
-</style>
-</head>
-<body>
-<h1>Outliers in 20,000 hospital stays that nobody may see</h1>
-<p>The records are made up and treated as private. Answers use differential privacy: any answer is
-at most e^epsilon times as likely with a person's record as without it, up to delta.</p>
-{chapters}
-</body>
-</html>
-"""

@@ -11,13 +11,13 @@ import fcntl
 import hashlib
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
-from typing import Protocol
 
 from privod.errors import InvalidParameter, LedgerDamaged, Unavailable
 from privod.ledger.chain import read_head
@@ -55,7 +55,34 @@ class Head:
         return cls(int(written[1]), written[2])
 
 
-class Witness:
+class Remembers(ABC):
+    """A witness, wherever it is."""
+
+    path: Path | str
+
+    @abstractmethod
+    def read(self) -> Head | None:
+        """The latest head that was noted; None if there is none yet."""
+
+    @abstractmethod
+    def note(self, head: Head, *, durably: bool = True) -> None:
+        """Remember a head, durably unless told otherwise; never in place of a later one.
+
+        What is noted otherwise survives the end of every process, and becomes durable with the next
+        head: enough for what no answer waits for.
+        """
+
+    @abstractmethod
+    def start_anew(self, head: Head) -> None:
+        """Forget what was noted, and remember this head; for a ledger restored on purpose."""
+
+    def holds(self, number: int) -> bool:
+        """Whether it saw this entry; if so, that is on disk now, whoever wrote it."""
+        noted = self.read()
+        return noted is not None and noted.number >= number
+
+
+class Witness(Remembers):
     """A small file that holds the latest head of one ledger, and never an earlier one.
 
     The slot of the earliest head is written, each has a checksum, so that a write that was torn by
@@ -63,12 +90,13 @@ class Witness:
     free: processes that come together share the disk's time.
     """
 
+    path: Path
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._durable = 0  # entries up to this one were seen here and synced, by this process
 
     def read(self) -> Head | None:
-        """The latest head that was noted; None if there is no witness."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -78,11 +106,6 @@ class Witness:
         return self._latest(content)
 
     def note(self, head: Head, *, durably: bool = True) -> None:
-        """Remember a head, durably unless told otherwise; never in place of a later one.
-
-        What is noted otherwise survives the end of every process, and becomes durable with the next
-        head: enough for what no answer waits for.
-        """
         with self._open() as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             content = os.pread(handle, SLOT * SLOTS, 0)
@@ -99,7 +122,6 @@ class Witness:
                 self._durable = head.number
 
     def holds(self, number: int) -> bool:
-        """Whether it saw this entry; if so, that is on disk now, whoever wrote it."""
         noted = self.read()
         if noted is None or noted.number < number:
             return False
@@ -110,7 +132,6 @@ class Witness:
         return True
 
     def start_anew(self, head: Head) -> None:
-        """Forget what was noted, and remember this head; for a ledger restored on purpose."""
         with self._open() as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             os.ftruncate(handle, 0)
@@ -153,47 +174,20 @@ class Witness:
         )
 
 
-class Remembers(Protocol):
-    """A witness, wherever it is."""
-
-    @property
-    def path(self) -> Path | str:
-        """Where."""
-
-    def read(self) -> Head | None:
-        """The latest head that was noted; None if there is none yet."""
-
-    def note(self, head: Head, *, durably: bool = True) -> None:
-        """Remember a head, unless a later one is remembered already."""
-
-    def holds(self, number: int) -> bool:
-        """Whether it saw this entry, durably."""
-
-    def start_anew(self, head: Head) -> None:
-        """Forget what was noted, and remember this head."""
-
-
 @dataclass(frozen=True)
-class Remembered:
+class Remembered(Remembers):
     """What a witness said before a ledger was copied; the ledger itself may have grown since."""
 
     path: Path | str
     head: Head | None
 
     def read(self) -> Head | None:
-        """The head that was noted then."""
         return self.head
 
     def note(self, head: Head, *, durably: bool = True) -> None:  # noqa: ARG002 - as the others
-        """Refuse: a copy is never written to."""
         raise Unavailable("A ledger that was opened to be read only notes nothing.")
 
-    def holds(self, number: int) -> bool:
-        """Whether it had seen this entry."""
-        return self.head is not None and self.head.number >= number
-
     def start_anew(self, head: Head) -> None:
-        """Refuse: a copy is never written to."""
         self.note(head)
 
 

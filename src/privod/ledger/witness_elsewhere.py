@@ -13,15 +13,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from privod.errors import InvalidParameter, LedgerDamaged, Unavailable
-from privod.ledger.witness import Head
+from privod.ledger.witness import Head, Remembers
 
 PATIENCE = 30.0  # seconds for one request; an answer waits for it
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LONGEST_ANSWER = 10_000
 
 
-class WitnessElsewhere:
+class WitnessElsewhere(Remembers):
     """The latest head of one ledger, kept by a server: GET reads it, POST notes a later one."""
+
+    path: str
 
     def __init__(self, url: str, token: str) -> None:
         parts = urlsplit(url)
@@ -33,17 +35,10 @@ class WitnessElsewhere:
         self._token = token
 
     def read(self) -> Head | None:
-        """The latest head that was noted; None if there is none yet."""
         return _head(self._asked(None), self.path)
 
     def note(self, head: Head, *, durably: bool = True) -> None:  # noqa: ARG002 - it always is
-        """Remember a head, unless a later one is remembered already."""
         self._asked({"head": str(head)})
-
-    def holds(self, number: int) -> bool:
-        """Whether it saw this entry."""
-        noted = self.read()
-        return noted is not None and noted.number >= number
 
     def start_anew(self, head: Head) -> None:
         """Refuse: whoever keeps a witness elsewhere decides whether it forgets."""

@@ -121,16 +121,8 @@ def _done(task: dict[str, Any], tables: dict[str, Table], channel: Connection) -
         return _answer(task, tables, channel)
     if kind == "protected":
         return _protected(task, tables)
-    if kind == "keep":
-        return _keep(task)
-    if kind == "budget":
-        return _budget_picture(task)
-    if kind == "score":
-        return _score(task)
-    if kind == "compare":
-        releases = [read_stored(one) for one in task["answers"]]
-        return json.dumps(differences(*releases)).encode()
-    return encode(task)
+    others = {"keep": _keep, "budget": _budget_picture, "score": _score, "compare": _compare}
+    return others.get(kind, encode)(task)
 
 
 def where(rows: KeptRows) -> dict[str, Any]:
@@ -183,6 +175,11 @@ def _keep(task: dict[str, Any]) -> bytes:
     except PrivodError as problem:
         return json.dumps(problem_of(problem)["error"]).encode()
     return json.dumps({"folder": folder, "seal": seal, "report": report.to_json()}).encode()
+
+
+def _compare(task: dict[str, Any]) -> bytes:
+    releases = [read_stored(one) for one in task["answers"]]
+    return json.dumps(differences(*releases)).encode()
 
 
 def _score(task: dict[str, Any]) -> bytes:
