@@ -358,7 +358,6 @@ def test_a_person_of_several_rows_is_told_what_a_person_loses(place: Path) -> No
         ),
         ["charge", "patients", "--epsilon", "1", "--reason", "lost", "--yes"],
         ["accept-restored", "--reason", "lost", "--yes"],
-        ["migrate", "postgresql://localhost/nothing"],
     ],
     ids=" ".join,
 )
@@ -374,7 +373,6 @@ def test_a_slip_in_the_directory_starts_no_curator_there(place: Path, command: l
         *(["backup", "copy"], ["token", "list"], ["token", "add", "analyst", "--name", "Eve"]),
         *(["serve"], ["clean-up"], ["accept-restored", "--reason", "lost", "--yes"]),
         ["charge", "patients", "--epsilon", "1", "--reason", "lost", "--yes"],
-        ["migrate", "postgresql://localhost/nothing"],
     ],
     ids=" ".join,
 )

@@ -12,10 +12,8 @@ import numpy as np
 import psycopg
 import pytest
 from benchmarks.soak_ledger import Place, empty, hammer, kill_often
-from typer.testing import CliRunner
 
-from privod.cli import app
-from privod.curator import Curator, backup, migrate
+from privod.curator import Curator, backup
 from privod.data import Domain, Numeric
 from privod.errors import BudgetExceeded, InvalidParameter, LedgerDamaged, Unavailable
 from privod.ledger.acts import ChargeElsewhere
@@ -158,37 +156,6 @@ def test_a_slip_of_the_hand_is_stopped_by_the_database(
         pytest.raises(psycopg.errors.RaiseException, match="append-only"),
     ):
         connection.execute(statement)
-
-
-def test_a_budget_moves_from_sqlite_with_everything(tmp_path: Path, url: str) -> None:
-    with Curator.open(tmp_path) as old, Curator.open(tmp_path, database=url) as new:
-        old.register("people", ROWS, DOMAIN)
-        old.open_budget("people", AddRemove(), Loss(1))
-        answers = [old.ask(question(bins), "people") for bins in (1, 2, 3)]
-        old.store.add_token("h", "owner", None, "Ada")
-        found = migrate(old, new)
-        assert found.head == old.head() == new.head()
-        assert found.releases == 3
-        assert new.budget("people") == old.budget("people")
-        assert new.ask(question(2), "people").release == answers[1].release
-        assert new.store.tokens() == old.store.tokens()
-        with pytest.raises(Unavailable, match="moved to PostgreSQL database 'postgres'"):
-            old.ask(question(4), "people")
-        assert not new.ask(question(4), "people").stored
-        old.verify()
-        new.verify()
-
-
-def test_the_command_line_moves_a_budget(
-    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Curator.open(tmp_path) as old:
-        old.register("people", ROWS, DOMAIN)
-        done = CliRunner().invoke(app, ["migrate", url, "--at", str(tmp_path)])
-        assert done.exit_code == 0, done.output
-        monkeypatch.setenv("PRIVOD_DATABASE", url)
-        done = CliRunner().invoke(app, ["verify", "--head", old.head(), "--at", str(tmp_path)])
-        assert "The ledger is intact: 2 entries" in done.output
 
 
 def test_a_server_that_restarts_costs_one_failed_request_at_most(

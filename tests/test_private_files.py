@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from privod.curator import Curator
-from privod.curator.migration import backup
+from privod.curator.backups import backup
 from privod.data import Domain, Numeric
 from privod.ledger.private_files import private_directory, private_file
 

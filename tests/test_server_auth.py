@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from privod.curator import Curator
-from privod.curator.migration import backup
+from privod.curator.backups import backup
 from privod.curator.server_notes import ServerNotes
 from privod.errors import InvalidParameter, NotAllowed, NotFound
 from privod.server import authentication

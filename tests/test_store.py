@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privod.cli import app
-from privod.curator import Curator, backup, migrate, migration, restore
+from privod.curator import Curator, backup, backups, restore
 from privod.curator.rows import RowStore
 from privod.curator.work import JobRecord
 from privod.data import Categorical, Domain, Numeric
@@ -308,7 +307,7 @@ def test_a_backup_that_was_cut_short_sells_nothing_either(
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(migration, "_copy_rows", stopped)
+    monkeypatch.setattr(backups, "_copy_rows", stopped)
     with pytest.raises(KeyboardInterrupt):
         backup(curator, tmp_path / "copy")
     with pytest.raises(Unavailable, match="is a backup"):
@@ -406,48 +405,8 @@ def test_restored_rows_are_on_disk_when_they_are_said_to_be_put_back(
         sync_file(path)
         synced.append(path)
 
-    monkeypatch.setattr(migration, "sync_file", watch)
+    monkeypatch.setattr(backups, "sync_file", watch)
     restore(tmp_path / "kept", tmp_path / "restored")
     rows = tmp_path / "restored" / "rows"
     assert any(path.is_file() for path in rows.rglob("*"))
     assert {rows, *rows.rglob("*")} <= set(synced)
-
-
-def test_a_budget_that_moved_takes_no_more_entries_where_it_was(
-    curator: Curator, tmp_path: Path
-) -> None:
-    answer = curator.ask(QUESTION, "people")
-    curator.store.add_token("h", "owner", None, "Ada")
-    with Curator.open(tmp_path / "new") as target:
-        found = migrate(curator, target)
-        assert found.head == curator.head()
-        assert found.releases == 1
-        assert target.ask(QUESTION, "people").release == answer.release
-        assert target.store.find_token("h") is not None
-        another = Histogram(columns=("age",), bins=5, epsilon="0.1")
-        with pytest.raises(Unavailable, match="This ledger moved to"):
-            curator.ask(another, "people")
-        assert not target.ask(another, "people").stored
-        with pytest.raises(AlreadyExists, match="Move into an empty database"):
-            migrate(curator, target)
-        with pytest.raises(InvalidParameter, match="must be another database"):
-            migrate(target, target)
-
-
-def test_a_move_that_was_interrupted_can_be_finished(
-    curator: Curator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from privod.curator import migration as moving
-
-    def interrupted(*_: object) -> None:
-        raise sqlite3.OperationalError
-
-    with Curator.open(tmp_path / "new") as target:
-        monkeypatch.setattr(moving, "_copy_table", interrupted)
-        with pytest.raises(LedgerDamaged):
-            migrate(curator, target)
-        monkeypatch.undo()
-        with pytest.raises(Unavailable, match="This ledger moved to"):
-            curator.ask(QUESTION, "people")
-        migrate(curator, target)
-        target.ask(QUESTION, "people")

@@ -40,7 +40,6 @@ from privod.curator import (
     adapted as adapted,
     backup as backup,
     fitting as fitting,
-    migrate as migrate,
     restore as restore,
     who_is_protected as who_is_protected,
 )

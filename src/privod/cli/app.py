@@ -35,7 +35,7 @@ GROUPS = {
     "Own data": "draft datasets report contexts protected sheet retire",
     "Budgets": "budget raise close limit requests approve decline admit admitted allow-exact"
     " charge charge-ahead",
-    "Serve": "token backup restore accept-restored migrate clean-up",
+    "Serve": "token backup restore accept-restored clean-up",
     "Joint runs": "plan pki approve-run party aggregate runs transcript flare-job engine",
     "Check": "history verify audit demo sample",
 }

@@ -1,4 +1,4 @@
-"""What keeps a ledger safe: copies of it, and a move to PostgreSQL."""
+"""What keeps a ledger safe: copies of it."""
 
 from __future__ import annotations
 
@@ -44,24 +44,5 @@ def restore(
         " it answers nothing new yet: see that nobody asks the original any more, charge what is"
         " missing with `privod charge`, then accept it with `privod accept-restored`. Revoke again"
         f" the tokens revoked since. Head: {found.head}"
-    )
-    emit(found, as_json, words(text, "green"))
-
-
-@app.command()
-def migrate(
-    database: Annotated[str, typer.Argument(help="The postgresql:// URL of an empty database.")],
-    at: Directory = DEFAULT_LOCATION,
-    as_json: AsJson = False,
-) -> None:
-    """Move the ledger from the directory into PostgreSQL; the rows stay where they are."""
-    from privod.curator import Curator
-    from privod.curator import migrate as move
-
-    with progress_bars(as_json):
-        found = move(Curator.open(at, create=False), Curator.open(at, database=database))
-    text = (
-        f"Moved {found.entries} entries and verified both sides. From now on give the URL as"
-        f" PRIVOD_DATABASE; the old ledger takes no more entries. Head: {found.head}"
     )
     emit(found, as_json, words(text, "green"))

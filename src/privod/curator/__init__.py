@@ -1,7 +1,7 @@
 """The curator: holds the data, answers questions and keeps count."""
 
+from privod.curator.backups import backup, restore
 from privod.curator.curator import Curator
-from privod.curator.migration import backup, migrate, restore
 from privod.curator.protection import Protection, who_is_protected
 from privod.curator.questions import adapted
 from privod.curator.results import Answer, Registered
@@ -65,7 +65,6 @@ __all__ = [
     "adapted",
     "backup",
     "fitting",
-    "migrate",
     "restore",
     "who_is_protected",
 ]

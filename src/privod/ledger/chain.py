@@ -16,7 +16,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from privod.errors import BudgetExceeded, InvalidParameter, Unavailable
+from privod.errors import BudgetExceeded, InvalidParameter
 from privod.ledger.acting import who_acts
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.database import Connection
@@ -60,8 +60,8 @@ class Entry:
 
     `kind` is "register" (a data set), "open" (a budget; `loss` is its limit), "carry" (what earlier
     questions already cost under a budget opened later), "charge" (a question, once per budget it is
-    charged to), "release" (its answer, by digest, under the time of its charge), "moved" (the
-    ledger moved to another database) or "restored" (it lost entries, and its owner accepted that).
+    charged to), "release" (its answer, by digest, under the time of its charge) or "restored" (it
+    lost entries, and its owner accepted that).
     Of a budget: "close", "raise" (`loss` is the new limit), "admit" (a person may be asked about),
     "exact" (how many counts may be told exactly), "limit" (of one token within it). Of a data set:
     "retire". "request", "approve" and "decline" are an analyst's wish and what became of it;
@@ -156,15 +156,11 @@ def read_head(connection: Connection) -> tuple[int, str]:
 
 def append(connection: Connection, **fields: Any) -> int:
     """Add an entry to the chain and return its number; `ask` or `budget` 0 means itself."""
-    length, previous, moved_to = connection.execute("SELECT length, hash, moved_to FROM head")[0]
-    if moved_to is not None:
-        raise Unavailable(
-            f"This ledger moved to {moved_to} and takes no more entries here. Open it there."
-        )
-    number = int(length) + 1
+    length, previous = read_head(connection)
+    number = length + 1
     name, token = who_acts()
-    values = {"number": number, "time": now(), "previous": previous, "asked_by": name}
-    values |= {"token": token} | fields
+    values: dict[str, Any] = {"number": number, "time": now(), "previous": previous}
+    values |= {"asked_by": name, "token": token} | fields
     for itself in ("ask", "budget"):
         if values.get(itself) == 0:
             values[itself] = number

@@ -90,7 +90,6 @@ def _do_again(replay: Replay, entry: Entry) -> None:
 
 NOTES = (
     "register",
-    "moved",
     "restored",
     "retire",
     "limit",

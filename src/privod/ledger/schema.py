@@ -8,9 +8,6 @@ from __future__ import annotations
 from privod.errors import Unavailable
 from privod.ledger.database import Database
 
-TABLES = ("head", "datasets", "entries", "budgets", "releases", "tokens", "token_limits", "jobs")
-"""Every table that has content of its own, in an order in which they can be filled."""
-
 Step = tuple[tuple[str, ...], dict[str, tuple[str, ...]]]
 """Statements for every engine, and further ones by engine."""
 
@@ -38,13 +35,12 @@ def _append_only(engine: str) -> tuple[str, ...]:
 
 FIRST: Step = (
     (
-        # What the chain should end in; `moved_to` is set once the ledger lives elsewhere,
-        # `witnessed` once there was a witness (so that one that is gone is missed), and `backup`
-        # in a copy, which answers nothing new before it is accepted.
+        # What the chain should end in; `witnessed` is set once there was a witness (so that one
+        # that is gone is missed), and `backup` in a copy, which answers nothing new before it is
+        # accepted.
         """CREATE TABLE head (
             length INTEGER NOT NULL,
             hash TEXT NOT NULL,
-            moved_to TEXT,
             witnessed INTEGER NOT NULL DEFAULT 0,
             backup INTEGER NOT NULL DEFAULT 0)""",
         "INSERT INTO head (length, hash) VALUES (0, '')",
@@ -128,7 +124,7 @@ FIRST: Step = (
             time TEXT NOT NULL,
             outcome TEXT)""",
         "CREATE INDEX jobs_by_asker ON jobs (asker)",
-        # What server processes tell each other; no part of `TABLES`, so no copy takes it along.
+        # What server processes tell each other; a backup takes none of it along.
         """CREATE TABLE server_notes (
             kind TEXT NOT NULL,
             key TEXT NOT NULL,
@@ -136,7 +132,7 @@ FIRST: Step = (
             time BIGINT NOT NULL,
             PRIMARY KEY (kind, key))""",
         "CREATE INDEX server_notes_by_time ON server_notes (kind, time)",
-        # Answers that were charged and are not stored yet, with keys of noise; not in `TABLES`.
+        # Answers that were charged and are not stored yet, with keys of noise, which no backup has.
         """CREATE TABLE unfinished (
             question TEXT PRIMARY KEY,
             ask INTEGER NOT NULL,

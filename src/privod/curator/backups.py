@@ -1,18 +1,13 @@
-"""Copy a curator while it runs, and move its ledger to another database."""
+"""Copy a curator while it runs, and put such a copy back."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from privod.curator.curator import Curator
-from privod.errors import AlreadyExists, InvalidParameter, Unavailable
-from privod.ledger import chain as ledger
-from privod.ledger.database import Connection
+from privod.errors import AlreadyExists, Unavailable
 from privod.ledger.private_files import private_directory, private_file, sync_file
-from privod.ledger.schema import TABLES
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
 from privod.ledger.verified import Verification
 
@@ -64,60 +59,6 @@ def restore(
     with Curator.open(kept, read_only=True) as copy:
         copy.verify(expected_head)
         return backup(copy, destination)
-
-
-def migrate(source: Curator, target: Curator) -> Verification:
-    """Move a ledger with its releases and tokens into an empty database, and verify both sides.
-
-    The source takes no more entries from the first step on, so nothing can be spent twice. A move
-    that was interrupted is finished by calling this again. The target is opened on the same
-    directory of rows or on a new one.
-    """
-    if source.database.where == target.database.where:
-        way_out = "Open the target on another database."
-        raise InvalidParameter("target", "must be another database", target.database.where, way_out)
-    source.verify()
-    if not _is_empty(target):
-        raise AlreadyExists(
-            f"{target.database.where} holds a ledger already. Move into an empty database."
-        )
-    _close_for_good(source, target.database.where)
-    if source.directory.resolve() != target.directory.resolve():
-        _copy_rows(_folders(source), source, target)
-    with source.database.reading() as old, target.database.writing() as new:
-        new.execute("DELETE FROM head")
-        for table in TABLES:
-            _copy_table(old, new, table)
-        new.execute("UPDATE head SET moved_to = NULL")
-    target.witnesses.note(target.witnessed.head())
-    return target.verify(expected_head=source.head())
-
-
-def _is_empty(curator: Curator) -> bool:
-    with curator.database.reading() as connection:
-        return ledger.read_head(connection)[0] == 0
-
-
-def _close_for_good(curator: Curator, where: str) -> None:
-    with curator.database.writing() as connection:
-        if connection.execute("SELECT moved_to FROM head")[0][0] is None:
-            ledger.append(connection, kind="moved", dataset="")
-            connection.execute("UPDATE head SET moved_to = ?", where)
-
-
-def _copy_table(old: Connection, new: Connection, table: str) -> None:
-    for row in _rows(old, table):
-        marks = ", ".join("?" * len(row))
-        new.execute(f"INSERT INTO {table} VALUES ({marks})", *row)  # noqa: S608 - a name of TABLES
-
-
-def _rows(connection: Connection, table: str) -> Iterator[tuple[Any, ...]]:
-    """A table's rows; releases one at a time, since each may be large."""
-    if table != "releases":
-        yield from connection.execute(f"SELECT * FROM {table}")  # noqa: S608 - a name of TABLES
-        return
-    for (entry,) in connection.execute("SELECT entry FROM releases ORDER BY entry"):
-        yield from connection.execute("SELECT * FROM releases WHERE entry = ?", entry)
 
 
 def _copy_rows(folders: list[str], source: Curator, target: Curator) -> None:
