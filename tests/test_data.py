@@ -22,10 +22,6 @@ from privod.data.examples import (
     breast_cancer,
     data_folder,
     data_frame,
-    gaussian_mixture,
-    okada_synthetic_1,
-    okada_synthetic_2,
-    two_gaussians,
 )
 from privod.data.fineness import FINEST, rounded
 from privod.data.sources import read, write_parquet
@@ -306,26 +302,13 @@ def test_domains_survive_json(domain: Domain) -> None:
     assert Domain.from_json(domain.to_json()) == domain
 
 
-@pytest.mark.parametrize(
-    ("make", "size"),
-    [
-        (breast_cancer, 569),
-        (two_gaussians, 1000),
-        (okada_synthetic_1, 50),
-        (okada_synthetic_2, 500),
-    ],
-)
-def test_sample_data_has_its_size_and_lies_within_its_domain(make: Any, size: int) -> None:
-    table = make()
-    assert len(table) == size
+def test_sample_data_has_its_size_and_lies_within_its_domain() -> None:
+    table = breast_cancer()
+    assert len(table) == 569
     for place, column in enumerate(table.domain.numeric()):
         values = table.numbers()[:, place]
         assert column.low <= values.min()
         assert values.max() < column.high
-
-
-def test_the_mixture_has_two_hundred_dimensions() -> None:
-    assert gaussian_mixture(100).numbers().shape == (100, 200)
 
 
 def test_without_a_folder_there_are_no_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from privod.data import Numeric
 from privod.errors import InvalidParameter
-from privod.outliers.grid.grid import Grid, OccupiedCells, different, neighbor_scores
+from privod.outliers.grid.folds import OccupiedCells
+from privod.outliers.grid.grid import Grid, different
 from tests.reference import grid as slow
 
 Floats = NDArray[np.float64]
@@ -233,8 +234,6 @@ def test_centers_and_overshoots_are_in_the_columns_own_units() -> None:
     np.testing.assert_allclose(grid.centers_of(cells), [[11, 0.1], [19, 0.5]])
     outside = np.array([[5.0, 0.5], [15.0, 0.5], [25.0, 3.0], [1e308, -1e308]])
     np.testing.assert_allclose(grid.overshoot(outside), [0.5, 0, 2.5, 2e6])
-    tables = np.arange(20.0).reshape(2, 2, 5)
-    assert grid.sums(tables, grid.centers_of(cells)).tolist() == [[5.0, 11.0], [25.0, 31.0]]
 
 
 @settings(max_examples=60, deadline=None)
@@ -247,20 +246,6 @@ def test_places_and_sums_equal_the_slow_twins(
     b = grid.cells_per_axis
     expected = [slow.overshoot(point, 0 * ones, ones, b) for point in points]
     np.testing.assert_allclose(grid.overshoot(points), expected, atol=1e-12)
-    entries = np.random.default_rng(len(points)).integers(0, 99, (3, grid.n_axes, b))
-    tables = entries.astype(np.float64)
-    cells = [slow.cell_of(point, 0 * ones, ones, b) for point in points]
-    assert grid.sums(tables, points).tolist() == slow.sums(tables, cells)
-
-
-def test_baselines_are_the_distances_to_the_nearest_records() -> None:
-    rng = np.random.default_rng(5)
-    reference, asked = rng.random((30, 3)), rng.random((6, 3))
-    by_hand = np.sort(np.linalg.norm(asked[:, None] - reference[None], axis=2), axis=1)
-    scores = neighbor_scores(reference, asked, 4)
-    np.testing.assert_allclose(scores.basic, by_hand[:, 3])
-    np.testing.assert_allclose(scores.weighted, by_hand[:, :4].sum(axis=1))
-    np.testing.assert_allclose(neighbor_scores(reference[:2], asked, 9).basic.shape, (6,))
 
 
 @pytest.mark.parametrize("cells_per_axis", [1, 0, -3, True, 2.5, 10**7])

@@ -28,7 +28,7 @@ from privod.pictures import svg
 from privod.privacy import AddRemove, AdmittedContexts, Guarantee, Loss, SameContexts
 from privod.questions.outlier_context.audit import worst_cases
 from privod.questions.outlier_context.choosing import GroupChoice
-from privod.questions.outlier_context.picture import draw, draw_for_owner
+from privod.questions.outlier_context.picture import draw
 from privod.questions.outlier_context.query import OutlierContext
 from privod.questions.outlier_context.search import first_matches
 from privod.questions.outlier_context.utility import (
@@ -419,19 +419,6 @@ def test_another_package_brings_detectors_and_utilities_by_entry_points(
     query = replace(ASK, detector="above-test(by=20)", utility="narrow-test", epsilon=200)
     assert context_utility("narrow-test").sensitivity == 50
     assert query.answer(table_of(ROWS), seeded(0)).value[0].groups[0].bits.count("1") == 2
-
-
-def test_the_owner_sees_who_is_in_each_group_and_is_told_that_it_is_not_private() -> None:
-    query = replace(ASK, n_groups=2, epsilon=50)
-    table = table_of(ROWS)
-    release = query.answer(table, seeded(1))
-    ((first, second),) = (found.groups for found in release.value)
-    picture = svg(draw_for_owner(release, table)).decode()
-    assert "FOR THE OWNER ONLY, NOT PRIVATE" in picture
-    for group in (first, second):
-        assert f"{int(population(group, table).sum())} records" in picture
-    nobody = replace(query, persons=(("CEO", 35.0, 42.0),)).answer(table, seeded(1))
-    assert "no group was told" in svg(draw_for_owner(nobody, table)).decode()
 
 
 def test_a_start_may_be_a_range_of_a_number() -> None:

@@ -24,16 +24,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from _generators import okada_synthetic_1, okada_synthetic_2
 from _tables import Report, Row
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from privod.data import Table
-from privod.data.examples import data_frame, okada_synthetic_1, okada_synthetic_2
+from privod.data.examples import data_frame
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace, SmoothNoise
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.outliers.crowds.packing import packing_number
+from privod.pictures.canvas import MUTED, WARM, blank
 from privod.privacy import Replace
 from privod.query.crowd_bounds import (
     GroupedCover,
@@ -42,7 +44,6 @@ from privod.query.crowd_bounds import (
     count_with_bound,
 )
 from privod.questions.graded_count.query import GradedCount, graded_credits
-from privod.questions.outlier_subspaces.picture import draw_chances
 
 Floats = NDArray[np.float64]
 DELTA = "0.01"
@@ -365,6 +366,19 @@ def main() -> None:
         report.picture(f"chances_{name.replace(' ', '_').lower()}", chart)
     report.table("subspaces", found, "Subspaces of one column: precision and recall")
     report.picture("subspaces", draw_recall(found, list(searched)))
+
+
+def draw_chances(names: list[str], chances: Floats, true_sets: set[str], title: str) -> Figure:
+    """How likely each set is among those chosen: it depends on the rows."""
+    figure, axes = blank(title, height=max(4.0, 0.25 * len(names)))
+    order = np.argsort(-chances, kind="stable")
+    colors = [WARM if names[place] in true_sets else MUTED for place in order]
+    axes.barh([names[place] for place in order], chances[order], color=colors)
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("chance to be among the sets chosen")
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    return figure
 
 
 def numbers_raw(table: Table) -> Floats:

@@ -34,10 +34,11 @@ from _lazy_grid import lazy_scores
 from _rauch_sets import MEASURES, RANGES, Floats, Split, load, quality, table_of
 from _tables import Report, Row
 from matplotlib.figure import Figure
+from scipy.spatial import cKDTree
 
 from privod.data import Numeric
 from privod.mechanisms import seeded
-from privod.outliers.grid.grid import Grid, neighbor_scores
+from privod.outliers.grid.grid import Grid
 from privod.progress import track
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn
@@ -87,9 +88,10 @@ def private_scores(
 def baselines(split: Split, cells: int) -> Iterator[tuple[str, dict[str, float]]]:
     """Plain and weighted k-NN, and the grid without noise."""
     reference = split.unit(split.reference.numbers())
-    plain = neighbor_scores(reference, split.unit(split.test), N_NEIGHBORS)
-    yield "k-NN", quality(split.labels, plain.basic)
-    yield "weighted k-NN", quality(split.labels, plain.weighted)
+    ranks = np.arange(1, min(N_NEIGHBORS, len(reference)) + 1)
+    distances = cKDTree(reference).query(split.unit(split.test), k=ranks)[0]
+    yield "k-NN", quality(split.labels, distances[:, -1])
+    yield "weighted k-NN", quality(split.labels, distances.sum(axis=1))
     grid = Grid(split.columns, cells)
     occupied = grid.occupied_counts(split.reference.numbers())
     walked = grid.walk_some(occupied, split.test, N_NEIGHBORS)

@@ -38,8 +38,6 @@ class Question:
         Reference to the query class, such as "privod.questions.histogram.query:Histogram".
     picture : str
         Reference to the function that draws a release; "" only for joint questions.
-    owner_picture : str
-        Reference to the function that draws a release beside the rows, for their owner; "" if none.
     worst_cases : str
         Reference to the function that returns the audit's worst cases; "" only for joint questions.
     adjacent : str
@@ -58,7 +56,6 @@ class Question:
     name: str
     query: str
     picture: str
-    owner_picture: str = ""
     worst_cases: str = ""
     adjacent: str = ""
     value: str = ""

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["cell_of", "counts_of", "overshoot", "score", "sums"]
+__all__ = ["cell_of", "counts_of", "overshoot", "score"]
 
 Floats = NDArray[np.float64]
 INSIDE = 2.0**-20  # a point on a border is taken to lie so far inside its own cell
@@ -78,11 +78,3 @@ def overshoot(point: Floats, lows: Floats, scales: Floats, cells_per_axis: int) 
         inside = min(max(float(x) - low, 0.0), width)
         outside += abs(float(x) - low - inside) / width
     return outside
-
-
-def sums(tables: Floats, cells: list[tuple[int, ...]]) -> list[list[float]]:
-    """For every table the sum of its entries at each cell's places, one row an axis."""
-    return [
-        [sum(float(row[place]) for row, place in zip(table, cell, strict=True)) for cell in cells]
-        for table in tables
-    ]

@@ -1,7 +1,7 @@
-"""Sample data to try things on: what scikit-learn ships, the papers' generators, a data folder.
+"""Sample data to try things on: what scikit-learn ships, a made-up hospital, a data folder.
 
 The domains are written down here from general knowledge of what is measured, with room to spare;
-none was read off the rows. The generators take seeds: sample data is no secret.
+none was read off the rows. What is made up takes a seed: sample data is no secret.
 """
 
 from __future__ import annotations
@@ -142,53 +142,6 @@ def _hospital(n_records: int, seed: int) -> tuple[Table, NDArray[np.int64]]:
         "stay": stay,
     }
     return Table(HOSPITAL, {**numbers, **texts}), places
-
-
-def two_gaussians(n_records: int = 1000, seed: int = 0) -> Table:
-    """Two round clusters in the plane, of unequal width; one record in fifty is scattered wide."""
-    generator = np.random.default_rng(seed)
-    scattered = n_records // 50
-    first = (n_records - scattered) // 2
-    points = np.concatenate(
-        [
-            generator.normal((-2, 0), 0.5, (first, 2)),
-            generator.normal((2, 1), 0.8, (n_records - scattered - first, 2)),
-            generator.uniform(-8, 8, (scattered, 2)),
-        ]
-    )
-    return _table(points, -8, 8)
-
-
-def okada_synthetic_1(seed: int = 0) -> Table:
-    """Synthetic 1 of [Okada 2015, Section 6.1]: 45 standard normal records and 5 far ones, 2-d."""
-    return _table(_okada(45, 5, 2, seed), -30, 70)
-
-
-def okada_synthetic_2(seed: int = 0) -> Table:
-    """Synthetic 2 of [Okada 2015]: 490 records and 10 that are far in columns x1 and x2, 10-d."""
-    return _table(_okada(490, 10, 10, seed), -30, 70)
-
-
-def _okada(inliers: int, outliers: int, dimension: int, seed: int) -> NDArray[np.float64]:
-    generator = np.random.default_rng(seed)
-    far = generator.normal(0, 1, (outliers, dimension))
-    far[:, :2] = generator.normal(20, 10, (outliers, 2))
-    return np.concatenate([generator.normal(0, 1, (inliers, dimension)), far])
-
-
-def gaussian_mixture(n_records: int = 20_000, dimension: int = 200, seed: int = 0) -> Table:
-    """A mixture of ten Gaussians, one record in a hundred drawn five times as wide [Asif 2020]."""
-    generator = np.random.default_rng(seed)
-    centers = generator.normal(0, 3, (10, dimension))
-    spread = np.where(np.arange(n_records) < n_records // 100, 5.0, 1.0)
-    noise = generator.normal(0, 1, (n_records, dimension)) * spread[:, None]
-    return _table(centers[generator.integers(0, 10, n_records)] + noise, -50, 50)
-
-
-def _table(points: NDArray[np.float64], low: float, high: float) -> Table:
-    names = [f"x{place + 1}" for place in range(points.shape[1])]
-    domain = Domain(tuple(Numeric(name, low, high) for name in names))
-    return Table(domain, dict(zip(names, points.T, strict=True)))
 
 
 def data_folder() -> Path | None:

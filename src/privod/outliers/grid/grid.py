@@ -24,21 +24,11 @@ from privod.data.folding import Block, folded_in_threads
 from privod.errors import InvalidParameter
 from privod.outliers.grid.folds import AllCells, OccupiedCells, SomeCells
 from privod.outliers.grid.kernels.alike import number_alike
-from privod.outliers.grid.kernels.counts import cell_rows, overshoot_rows, table_sums
+from privod.outliers.grid.kernels.counts import cell_rows, overshoot_rows
 from privod.outliers.grid.kernels.dense import walk_dense
 from privod.outliers.grid.kernels.sparse import Buckets, walk_sparse
 from privod.outliers.grid.kernels.walks import INSIDE, Axes, Walked
 from privod.threads import in_threads
-
-__all__ = [
-    "MOST_CELLS_PER_AXIS",
-    "Grid",
-    "NeighborScores",
-    "OccupiedCells",
-    "WalkScores",
-    "different",
-    "neighbor_scores",
-]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,13 +55,6 @@ class WalkScores(NamedTuple):
     Basic scores come in steps of a cell; this one spreads the records of the last cell over such a
     step, so that points in fuller surroundings score lower.
     """
-
-
-class NeighborScores(NamedTuple):
-    """Plain and weighted k-NN: Euclidean distance to the k-th neighbor, sum of the k distances."""
-
-    basic: Floats
-    weighted: Floats
 
 
 _Kernel = Callable[[Floats, Walked], None]
@@ -201,12 +184,6 @@ class Grid:
         """The same, rounded up to whole cells: it tells nothing of where in a cell a point lies."""
         return np.ceil(self.overshoot(points) * self.cells_per_axis) / self.cells_per_axis
 
-    def sums(self, tables: Floats, points: Floats) -> Floats:
-        """Look up each point's cells in tables of one row an axis, and add up: (tables, points)."""
-        sums = np.empty((len(tables), len(points)))
-        table_sums(tables, self.cells_of(points), sums)
-        return sums
-
     def distances(self, point: Floats, cells: Cells) -> Floats:
         """L1 distance of one point to the center of each cell, in cells, added axis by axis."""
         own = self.cells_of(point[None])[0]
@@ -313,12 +290,3 @@ def cells_within(n_axes: int, steps: int) -> int:
         math.comb(n_axes, moved) * math.comb(steps, moved) * 2**moved
         for moved in range(min(n_axes, steps) + 1)
     )
-
-
-def neighbor_scores(reference: Floats, points: Floats, n_neighbors: int) -> NeighborScores:
-    """The exact, non-private baselines; with fewer records than neighbors, over all records."""
-    from scipy.spatial import cKDTree  # takes a while to import, and only these baselines need it
-
-    ranks = np.arange(1, min(n_neighbors, len(reference)) + 1)
-    distances = cKDTree(reference).query(points, k=ranks)[0]
-    return NeighborScores(distances[:, -1].copy(), distances.sum(axis=1))

@@ -6,7 +6,6 @@ __all__ = ["QUESTION"]
 
 QUESTION = described(
     __name__,
-    owner_picture="privod.questions.anomaly_labels.picture:draw_for_owner",
     exports=(
         "privod.query.labels:answer_by_edits",
         "privod.outliers.crowds.anomalies:edits_by_search",

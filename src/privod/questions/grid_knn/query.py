@@ -30,7 +30,8 @@ from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.law import Law, Lost, Unlike
 from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.sparse import count_reaching, distinct, not_taken
-from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid, OccupiedCells
+from privod.outliers.grid.folds import OccupiedCells
+from privod.outliers.grid.grid import MOST_CELLS_PER_AXIS, Grid
 from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, positive
 from privod.query.checks import LARGEST_COUNT, ExactNumber, whole_number
 from privod.query.count_query import (

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from privod.data import Numeric
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
-from privod.outliers.grid.grid import Grid, OccupiedCells, WalkScores, different
+from privod.outliers.grid.folds import OccupiedCells
+from privod.outliers.grid.grid import Grid, WalkScores, different
 from privod.privacy import Guarantee, Number, exact
 from privod.query.checks import LARGEST_COUNT, checked_truth, one_of, whole_number
 from privod.query.count_query import NoisyTotal

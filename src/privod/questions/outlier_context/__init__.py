@@ -6,7 +6,6 @@ __all__ = ["QUESTION"]
 
 QUESTION = described(
     __name__,
-    owner_picture="privod.questions.outlier_context.picture:draw_for_owner",
     adjacent="privod.questions.outlier_context.audit:same_contexts",
     exports=(
         "privod.outliers.contexts.contexts:Context",

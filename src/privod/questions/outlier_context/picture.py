@@ -1,27 +1,21 @@
-"""The groups told for each person; and, for the owner alone, who is in each of them."""
+"""The groups told for each person."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from privod.data import Table
-from privod.outliers.contexts import detectors
-from privod.outliers.contexts.contexts import Context, population
+from privod.outliers.contexts.contexts import Context
 from privod.outliers.contexts.intervals import Interval
-from privod.outliers.contexts.matching import look_from
 from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank, called
 from privod.query.query import Release
 from privod.questions.outlier_context.query import OutlierContext, PersonGroups
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_ROWS = 24
 MOST_LETTERS = 60
 MOST_VALUE_LETTERS = 28
-MOST_GROUPS = 12  # that the owner's picture shows
-MOST_CONTEXTS = 2**24  # that the owner's picture enumerates
 
 
 def draw(release: Release[tuple[PersonGroups, ...]]) -> Figure:
@@ -95,63 +89,6 @@ def _one_group(query: OutlierContext, group: Context) -> Figure:
     axes.spines[:].set_visible(False)
     axes.grid(False)
     return figure
-
-
-def draw_for_owner(release: Release[tuple[PersonGroups, ...]], table: Table) -> Figure:
-    """Who is in each group told; of one person, its size among all that match. Not private."""
-    query = release.query
-    assert isinstance(query, OutlierContext)  # noqa: S101 - what a release of groups answers
-    told = [
-        (person, group)
-        for person, found in zip(query.persons, release.value, strict=True)
-        for group in found.groups
-    ]
-    shown = told[:MOST_GROUPS]
-    alone = len(query.persons) == 1
-    title = "FOR THE OWNER ONLY, NOT PRIVATE: who is in the groups"
-    n_panels = max(1, len(shown) + alone)
-    figure, axes = blank(title, width=9.0, height=1.4 + 1.7 * n_panels)
-    grid = figure.add_gridspec(n_panels, 1)
-    axes.set_subplotspec(grid[0])
-    if not told:
-        axes.text(0.5, 0.9, "no group was told", ha="center", transform=axes.transAxes)
-    numbers = table.numbers((query.column,))[:, 0]
-    panels = [axes, *(figure.add_subplot(grid[row]) for row in range(1, n_panels))]
-    for panel, (person, group) in zip(panels, shown, strict=False):
-        panel.spines[["top", "right"]].set_visible(False)
-        inside = population(group, table)
-        panel.hist(numbers[inside], bins=60, color=ACCENT)
-        panel.axvline(float(person[-1]), color=WARM, linewidth=2)
-        words = f"{int(inside.sum())} records: {_short(group.in_words())}"
-        panel.text(0.01, 0.92, words, va="top", fontsize=8, color=INK, transform=panel.transAxes)
-        panel.set_xlabel(f"{called(query.column)}; the line is the person", fontsize=8)
-    if alone:
-        _utilities(panels[-1], query, [group for _, group in shown], table)
-    return figure
-
-
-def _utilities(axes: Axes, query: OutlierContext, groups: list[Context], table: Table) -> None:
-    """The sizes of all groups in which the only person stands out, and of those told."""
-    axes.spines[["top", "right"]].set_visible(False)
-    space = query.space(table.domain, query.persons[0])
-    if space.n_contexts > MOST_CONTEXTS:
-        axes.text(0.5, 0.5, "too many groups to draw", ha="center", transform=axes.transAxes)
-        return
-    detector = detectors.detector(query.detector)
-    view = look_from(table, space, query.column, float(query.persons[0][-1]), detector)
-    utilities = view.scan()
-    matching = utilities[utilities >= 0]
-    if len(matching):
-        axes.hist(matching, bins=60, color=MUTED)
-        axes.axvline(int(matching.max()), color=INK, linestyle=":", label="the largest")
-    for place, group in enumerate(groups):
-        size = int(view.judge([space.choices(group)]).sizes[0])
-        label = None if place else "those told"
-        axes.axvline(size, color=WARM, linewidth=2, label=label)
-    axes.set_xlabel("records in a group in which the person stands out", fontsize=8)
-    axes.set_ylabel("groups", fontsize=8)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=8)
 
 
 def _rows(

@@ -6,5 +6,4 @@ __all__ = ["QUESTION"]
 
 QUESTION = described(
     __name__,
-    owner_picture="privod.questions.outlier_subspaces.picture:draw_for_owner",
 )

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privod.data import Table
-from privod.mechanisms import secure
-from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank, called
+from privod.pictures.canvas import ACCENT, INK, blank, called
 from privod.query.query import Release
 from privod.questions.outlier_subspaces.query import (
     FoundSubspaces,
@@ -61,32 +58,3 @@ def _largest_chances(axes: Axes, query: OutlierSubspaces, value: FoundSubspaces)
     axes.set_xlabel("outliers fewer than the best set still to be had")
     axes.set_ylabel("chance to be chosen all the same")
     axes.legend()
-
-
-def draw_chances(
-    names: list[str], chances: NDArray[np.float64], true_sets: set[str], title: str
-) -> Figure:
-    """How likely each set is among those chosen: for the owner's eyes, it depends on the rows."""
-    figure, axes = blank(title, height=max(4.0, 0.25 * len(names)))
-    order = np.argsort(-chances, kind="stable")
-    colors = [WARM if names[place] in true_sets else MUTED for place in order]
-    axes.barh([names[place] for place in order], chances[order], color=colors)
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("chance to be among the sets chosen")
-    axes.invert_yaxis()
-    axes.grid(False, axis="y")
-    return figure
-
-
-def draw_for_owner(release: Release[FoundSubspaces], table: Table) -> Figure:
-    """How likely each set was to be chosen, the chosen ones in color. Not private: keep it."""
-    query = release.query
-    assert isinstance(query, OutlierSubspaces)  # noqa: S101 - what a release of sets answers
-    chances = query.chances(table, secure())
-    likeliest = sorted(chances, key=lambda some: -chances[some])[:MOST_DRAWN]
-    return draw_chances(
-        [" and ".join(some) for some in likeliest],
-        np.array([chances[some] for some in likeliest]),
-        {" and ".join(some) for some in release.value.subspaces},
-        "FOR THE OWNER ONLY, NOT PRIVATE: the chance of each set",
-    )

@@ -354,18 +354,6 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
         ]
         return np.array(worth, dtype=np.int64)
 
-    def chances(
-        self, table: Table, randomness: Randomness, repeats: int = 1000
-    ) -> dict[tuple[str, ...], float]:
-        """How often each set is among those chosen, by choosing again and again; not private."""
-        sets = list(self._sets(table.domain))
-        utilities = self.utilities(sets, self.true_counts(table, sets))
-        often = dict.fromkeys(sets, 0)
-        for _ in track(range(repeats), "choices"):
-            for place in self.selection.choose(utilities, randomness):
-                often[sets[place]] += 1
-        return {some: times / repeats for some, times in often.items()}
-
     def true_counts(self, table: Table, sets: list[tuple[str, ...]]) -> list[int]:
         """The outliers of every set, counted on all processors; not private."""
 

@@ -112,18 +112,6 @@ def overshoot_rows(
 
 
 @njit(cache=True, nogil=True)
-def table_sums(tables: Floats, cells: NDArray[np.int32], sums: Floats) -> None:
-    """Add up, for every row and table, the entries of its cells: `tables` is (t, axes, cells)."""
-    n_rows, n_axes = cells.shape
-    for row in range(n_rows):
-        for table in range(tables.shape[0]):
-            total = 0.0
-            for axis in range(n_axes):
-                total += tables[table, axis, cells[row, axis]]
-            sums[table, row] = total
-
-
-@njit(cache=True, nogil=True)
 def pack_rows(
     points: Floats,
     lows: Floats,
