@@ -48,14 +48,8 @@ def replay_audit(
 ) -> Replayed:
     """Replay a registered question on so many pairs, divided among its claims and variants.
 
-    Parameters
-    ----------
-    name : str
-        Its name in the registry.
-    pairs : int
-        How many; at least one of each variant.
-    domains : tuple of Domain, optional
-        Of which data: its examples there are asked. If not given, its worst cases and usual data.
+    At least one of each variant. Its examples on these domains are asked; if none are given, its
+    worst cases and usual data.
     """
     described = question(name)
     found = list(_claims(described, domains))

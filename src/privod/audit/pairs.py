@@ -58,19 +58,11 @@ class WorstCase:
 def table_pairs(
     domain: Domain, adjacency: Adjacency, query: Query[Any] | None = None, *, seed: int = 0
 ) -> Iterator[tuple[Table, Table]]:
-    """Pairs of small tables that are adjacent, without end.
+    """Pairs of small tables that are adjacent, without end; no release depends on the seed.
 
-    Parameters
-    ----------
-    domain : Domain
-        What is public. Where a person may have several rows, one person comes, or moves, with all.
-    adjacency : Adjacency
-        What makes them adjacent. Of another than AddRemove, Replace and crowds the
-        tables differ in one record, and it must be looked at whether that makes them adjacent.
-    query : Query, optional
-        Whose numbers are places where records are put.
-    seed : int
-        Which ones; no release depends on it.
+    Where a person may have several rows, one person comes, or moves, with all. Of another adjacency
+    than AddRemove, Replace and crowds the tables differ in one record, and it must be looked at
+    whether that makes them adjacent. The numbers of a query are places where records are put.
     """
     chance = np.random.default_rng(seed)
     named = [] if query is None else list(_numbers(query.to_json()))

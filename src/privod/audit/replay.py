@@ -34,20 +34,8 @@ class Mechanism(Protocol):
 class Replayed:
     """What replays of one claim found.
 
-    Parameters
-    ----------
-    what : str
-        The question, or whatever was replayed.
-    claimed : Cost
-        What it says that it loses.
-    pairs : int
-        How many pairs were replayed, up to the first that broke the claim.
-    most : Lost
-        The loss of the pair that lost most.
-    trouble : str
-        What broke the claim; "" if nothing did.
-    pair : tuple, optional
-        The two data sets that did.
+    So many pairs were replayed, up to the first that broke the claim: `trouble` says how, "" if
+    none did, and `pair` holds its two data sets. `most` is the loss of the pair that lost most.
     """
 
     what: str
@@ -149,16 +137,8 @@ def replay(
 ) -> Lost:
     """What the draws of a mechanism lose between two data sets; `Unlike` if they tell for certain.
 
-    Parameters
-    ----------
-    mechanism : callable of data and randomness
-        Whatever takes all its randomness from laws.
-    one, other : any
-        Adjacent data sets.
-    seed : int
-        Of the draws on `one`.
-    same : callable, optional
-        What of a release must be equal; its pickled bytes if not given.
+    The mechanism takes data and randomness, and all its randomness from laws. The data sets are
+    adjacent. What `same` makes of a release must be equal; its pickled bytes if not given.
     """
     return _Recording(mechanism, one, seed, pickle.dumps if same is None else same).lost(other)
 

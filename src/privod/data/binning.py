@@ -32,15 +32,7 @@ class Binning(Protocol):
 
 @dataclass(frozen=True)
 class Equal:
-    """Bins of one width between two ends, both of which belong to them.
-
-    Parameters
-    ----------
-    low, high : float
-        The ends; what lies outside is counted nowhere.
-    bins : int
-        How many.
-    """
+    """Bins of one width between two ends, both of which belong to them; none outside."""
 
     low: float
     high: float
@@ -73,12 +65,7 @@ class Equal:
 class Octaves:
     """Bins by magnitude, each half as large as the one before; zero has none.
 
-    Parameters
-    ----------
-    top : int
-        Magnitudes of the first bin are below 2^top and at least half of it; larger ones are in it.
-    octaves : int
-        How many bins; smaller magnitudes than the last one's are in it.
+    The first holds all from 2^(top - 1) on, the last all that are smaller than its own.
     """
 
     top: int
@@ -120,13 +107,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Edges:
-    """Bins between given edges; each holds its lower edge, and the last one its upper edge too.
-
-    Parameters
-    ----------
-    edges : tuple of float
-        Increasing; what lies outside is counted nowhere.
-    """
+    """Bins between increasing edges; each holds its lower edge, the last its upper one too."""
 
     edges: tuple[float, ...]
 
@@ -147,12 +128,7 @@ class Edges:
 class WithGaps:
     """Bins of stored numbers, and behind them bins for missing, below and above.
 
-    Parameters
-    ----------
-    inner : Binning
-        Of numbers within the range.
-    more : int
-        How many bins there are behind: 3, or 1 where nothing lies outside.
+    There is one behind them, for missing, where nothing lies outside.
     """
 
     inner: Binning

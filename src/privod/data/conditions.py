@@ -33,11 +33,8 @@ Entry = tuple[Any, ...]
 class Conditions:
     """What records must meet, in one canonical form.
 
-    Parameters
-    ----------
-    entries : tuple of tuple
-        By column: (column, "among", value, ...) or (column, "between", low, high), where None is
-        no end.
+    By column: (column, "among", value, ...) or (column, "between", low, high), where None is no
+    end.
     """
 
     entries: tuple[Entry, ...] = ()

@@ -39,15 +39,9 @@ def draft_of(
 ) -> dict[str, Any]:
     """A declaration to be filled in, as plain values.
 
-    Parameters
-    ----------
-    source : path, frame, schema or query
-        A .csv or .parquet file or a folder of the latter, a frame of pandas, polars or Arrow, an
-        Arrow schema, a mapping of names to types, or a query in a database.
-    dialect : CsvDialect, optional
-        How a CSV file is written.
-    confirmed : bool
-        Whether the first line of a CSV file is a header although it looks like a record.
+    The source is a .csv or .parquet file or a folder of the latter, a frame of pandas, polars or
+    Arrow, an Arrow schema, a mapping of names to types, or a query in a database. `confirmed` says
+    that the first line of a CSV file is a header although it looks like a record.
     """
     kinds = _kinds(source, dialect or CsvDialect(), confirmed)
     if not kinds:

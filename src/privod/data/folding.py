@@ -146,11 +146,7 @@ def folded_in_threads(
 class CellCounts:
     """How many rows lie in each cell that bins of some columns span.
 
-    Parameters
-    ----------
-    axes : tuple of pairs of str and Binning
-        The columns and their bins; those with `Codes` are categorical. A row that lies in no bin of
-        one of them is counted nowhere.
+    Columns with `Codes` are categorical. A row that lies in no bin of one axis is counted nowhere.
     """
 
     axes: tuple[tuple[str, Binning], ...]
@@ -199,15 +195,8 @@ class CellCounts:
 class RowSums:
     """Whole numbers that a function makes of some rows, added up over all.
 
-    Parameters
-    ----------
-    columns : tuple of str
-        The columns of the rows that the function is given, in this order.
-    numbers : tuple of str
-        Those of them that are numeric; of the others, the positions in their lists are given.
-    work : callable
-        Takes rows of shape (n, columns), in any grouping, and returns their sums; to be added up on
-        another machine it must be one that can be pickled.
+    It is given rows of shape (n, columns), in any grouping: numbers, or positions in lists of
+    values. To be added up on another machine it must be one that can be pickled.
     """
 
     columns: tuple[str, ...]
@@ -242,15 +231,7 @@ class RowSums:
 
 @dataclass(frozen=True)
 class SomeRows:
-    """A few rows out of many, as points, whatever the order of rows.
-
-    Parameters
-    ----------
-    numbers, codes : tuple of str
-        The columns that make a point.
-    place : callable
-        Makes points of rows, each by itself.
-    """
+    """A few rows out of many, as points that `place` makes of each, whatever the order of rows."""
 
     numbers: tuple[str, ...]
     codes: tuple[str, ...]

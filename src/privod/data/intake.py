@@ -217,17 +217,9 @@ class LossyIntake(NeedsConfirmation):
 class Portion:
     """Records as they are stored, in order, before persons are capped.
 
-    Parameters
-    ----------
-    numbers, codes : dict of str to array
-        The numeric columns: -inf below the range, inf above it, NaN where missing; the categorical
-        ones as positions in their lists of values, -1 where missing.
-    persons : Arrow array, optional
-        Whose record it is, in the one form in which persons are compared.
-    complete : array of bool
-        Which records miss nothing but what has a fill.
-    somebody : array of bool
-        Which records of the source these are: the others are nobody's.
+    Numbers are -inf below the range, inf above it, NaN where missing; codes are positions in lists
+    of values, -1 where missing; persons are in the one form in which they are compared. `complete`
+    records miss nothing but what has a fill; `somebody` says which records of the source these are.
     """
 
     numbers: dict[str, NDArray[np.float64]]

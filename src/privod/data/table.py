@@ -73,20 +73,9 @@ class Rows(Protocol):
 
 
 class RowsInMemory:
-    """Rows as one array for each column.
+    """Rows as one array for each column; categories as positions in their lists of values.
 
-    Parameters
-    ----------
-    length : int
-        How many rows.
-    numbers : mapping of str to array
-        The numeric columns.
-    codes : mapping of str to array
-        The categorical columns, as positions in their lists of values.
-    most_records : int, optional
-        How many rows there may be, where it was declared.
-    as_stored : Rows, optional
-        The same rows with their gaps, if they are others.
+    `as_stored` are the same rows with their gaps, if they are others.
     """
 
     __slots__ = ("_codes", "_length", "_numbers", "as_stored", "most_records")

@@ -34,16 +34,9 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class View:
-    """What a question sees of stored records.
+    """What a question sees of stored records: those that meet some conditions.
 
-    Parameters
-    ----------
-    domain : Domain
-        Of the records.
-    where : Conditions
-        What they must meet.
-    settles : bool
-        Whether numbers are clipped, gaps filled and incomplete records left out.
+    Where it settles, numbers are clipped, gaps filled and incomplete records left out.
     """
 
     domain: Domain
@@ -183,17 +176,7 @@ def _once(wanted: tuple[str, ...], needed: Iterable[str]) -> tuple[str, ...]:
 
 
 class SeenRows:
-    """Rows through a view.
-
-    Parameters
-    ----------
-    base : Rows
-        As they are stored.
-    view : View
-        What is seen of them.
-    length : int, optional
-        How many are seen, where that is known; else they are counted when somebody asks.
-    """
+    """Rows through a view; how many are seen is counted when asked for, unless it is known."""
 
     held_in_memory = False
 

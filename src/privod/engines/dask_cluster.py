@@ -41,16 +41,9 @@ LONGEST_WITHOUT_WORKERS = 60.0  # seconds; a killed worker is started again with
 
 
 class DaskCluster:
-    """The workers of a Dask cluster.
+    """The workers of a Dask cluster; what is `closing` ends with it, last one first.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        Connected to the cluster.
-    closing : list, optional
-        What to close with it, last one first.
-    address : str, optional
-        Where other processes of this machine reach it too.
+    Other processes of this machine reach it at the address too, if it has one.
     """
 
     def __init__(
@@ -64,12 +57,9 @@ class DaskCluster:
     def open(cls, address: str) -> Self:
         """Connect to a cluster, or start one on this machine.
 
-        Parameters
-        ----------
-        address : str
-            "tls://host:port" of a scheduler, with the certificates that Dask's configuration names;
-            "tcp://127.0.0.1:port" of one on this machine; or "local:N" to start N workers here,
-            with certificates of their own, that stop with the curator.
+        "tls://host:port" is a scheduler, with the certificates that Dask's configuration names;
+        "tcp://127.0.0.1:port" one on this machine; "local:N" starts N workers here, with
+        certificates of their own, that stop with the curator.
         """
         kind, _, number = address.partition(":")
         if kind != "local" and not _is_allowed(address):

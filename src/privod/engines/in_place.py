@@ -44,14 +44,8 @@ Cells = Mapping[str, pa.Array]
 class Place:
     """Where rows lie, looked up once at registration.
 
-    Parameters
-    ----------
-    kind : str
-        Parquet, Delta or Iceberg, which are files; DuckDB or Spark.
-    table : str
-        What tells the table from others, whatever its version.
-    about : dict
-        What reading it takes, as plain values.
+    The kind is parquet, delta or iceberg, which are files, or duckdb or spark. `table` tells the
+    table from others, whatever its version; `about` is what reading it takes, as plain values.
     """
 
     kind: str
@@ -62,12 +56,7 @@ class Place:
 class SourceInPlace(ABC):
     """Rows elsewhere, in pieces whose number follows from the declared size.
 
-    Parameters
-    ----------
-    folder : Path
-        Ours, with the bits that say which rows are kept.
-    salt, manifest : bytes, Manifest
-        What they are sealed with, and what was registered.
+    The bits that say which rows are kept lie in our own folder, sealed with the salt.
     """
 
     def __init__(self, folder: Path, salt: bytes, manifest: Manifest) -> None:

@@ -30,12 +30,9 @@ Files = list[tuple[Path, Mapping[str, Any]]]
 class InPlace:
     """Rows that are registered where they lie, without a copy.
 
-    Parameters
-    ----------
-    where : str
-        A Parquet file or a folder of them; "delta:FOLDER" or "delta:FOLDER@VERSION";
-        "iceberg:FILE.metadata.json" or "iceberg:CATALOG/TABLE", each with "@SNAPSHOT" if it is not
-        the current one; "duckdb:FILE#TABLE"; or "spark:TABLE" of the engine's catalog.
+    A Parquet file or a folder of them; "delta:FOLDER" or "delta:FOLDER@VERSION";
+    "iceberg:FILE.metadata.json" or "iceberg:CATALOG/TABLE", each with "@SNAPSHOT" if it is not the
+    current one; "duckdb:FILE#TABLE"; or "spark:TABLE" of the engine's catalog.
     """
 
     where: str

@@ -19,20 +19,9 @@ MANIFEST, SALT = "manifest.json", "salt"
 class Manifest:
     """What lies in a folder of rows: private, all but the size class.
 
-    Parameters
-    ----------
-    size : SizeClass
-        The most records, as the owner declared.
-    rows : tuple of int
-        How many rows each partition has; in place, how many there are.
-    seals : tuple of str
-        The seal of each file, in place of the bits that say which rows are kept too.
-    complete : int
-        How many rows miss nothing but what has a fill.
-    report : str
-        The seal of the owner's report.
-    place : dict, optional
-        Where the rows lie if they were not copied, as plain values.
+    How many rows each partition has (in place, how many there are), of which so many are complete;
+    the seals of the files, in place of the bits too, and of the owner's report; and as plain values
+    where the rows lie if they were not copied.
     """
 
     size: SizeClass

@@ -19,17 +19,7 @@ SOURCES: dict[str, type[SourceInPlace]] = {
 
 
 def open_rows(folder: Path, seal: str, engine: Engine | None = None) -> RegisteredRows:
-    """The rows in a folder, or those that it refers to, if they are under this seal.
-
-    Parameters
-    ----------
-    folder : Path
-        With a salt and a manifest.
-    seal : str
-        What the ledger holds of the manifest.
-    engine : Engine, optional
-        Who adds up over them.
-    """
+    """The rows in a folder, or those that it refers to, if they are under this seal."""
     salt = (folder / SALT).read_bytes()
     manifest = Manifest.read(folder, salt, seal)
     source: Source

@@ -67,16 +67,9 @@ class Marks:
 
 
 class SealedWriter(io.RawIOBase):
-    """Writes a file once, from its beginning to its end, and seals it on the way.
+    """Writes a new file once, from its beginning to its end, and seals it on the way.
 
-    Parameters
-    ----------
-    path : Path
-        The file to make; it must not be there.
-    salt : bytes
-        Secret, the same for all files of a folder.
-    number : int
-        The file's number, so that two files of a folder cannot change places.
+    The salt is secret, the same for all files of a folder; by their numbers no two change places.
     """
 
     def __init__(self, path: Path, salt: bytes, number: int) -> None:
@@ -136,20 +129,8 @@ class SealedWriter(io.RawIOBase):
 class SealedReader(io.RawIOBase):
     """Reads what a `SealedWriter` wrote, and raises `InvalidData` where a piece was changed.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    salt : bytes
-        As it was written with.
-    number : int
-        The file's number.
-    seal : str
-        The file's seal, from a place that is sealed itself.
-    marks : Marks
-        Of earlier readings by the same question.
-    seals : Path, optional
-        Where the seals of its pieces lie, if not beside it.
+    The file's seal comes from a place that is sealed itself, the marks from earlier readings by the
+    same question. The seals of its pieces may lie elsewhere than beside it.
     """
 
     def __init__(

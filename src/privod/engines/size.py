@@ -28,12 +28,9 @@ MOST_PARTITIONS = 512  # each is an open file while rows are split by persons
 
 @dataclass(frozen=True)
 class SizeClass:
-    """The most records that a data set may have, as its owner declared.
+    """The most records that a data set may have, as its owner declared: public and fixed.
 
-    Parameters
-    ----------
-    most_records : int
-        Public and fixed. Up to ten million, every question can be asked.
+    Up to ten million, every question can be asked.
     """
 
     most_records: int = UNLESS_DECLARED

@@ -75,18 +75,8 @@ class Engine(Protocol):
 class RegisteredRows:
     """Rows in pieces, wherever they lie; of the columns asked for, a block at a time is in memory.
 
-    Parameters
-    ----------
-    source : Source
-        Reads the pieces.
-    manifest : Manifest
-        What was registered.
-    folder : Path
-        Private: the manifest lies there, and what spills.
-    seal : str
-        What the ledger holds of them.
-    engine : Engine, optional
-        Who adds up; without one, or when it fails, the threads of this process do.
+    The folder is private: the manifest lies there, and what spills. Without an engine, or when it
+    fails, the threads of this process add up.
     """
 
     held_in_memory = False

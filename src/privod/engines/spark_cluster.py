@@ -52,14 +52,9 @@ PRIVATE = {  # what Spark would write down or show about our tasks
 
 
 class SparkCluster:
-    """The executors behind a Spark session.
+    """The executors behind a session of Spark itself or of Spark Connect.
 
-    Parameters
-    ----------
-    session : pyspark.sql.SparkSession
-        Of Spark itself, or of Spark Connect.
-    address : str, optional
-        Where other processes of this machine reach it too.
+    Other processes of this machine reach it at the address too, if it has one.
     """
 
     def __init__(self, session: Any, address: str | None = None) -> None:
@@ -69,12 +64,9 @@ class SparkCluster:
     def open(cls, address: str) -> Self:
         """Connect to a cluster, or start one on this machine.
 
-        Parameters
-        ----------
-        address : str
-            "sc://host:port/;use_ssl=true" of Spark Connect; "spark://host:port" of a cluster, whose
-            network is encrypted by spark-defaults; either without on this machine; or
-            "spark:local[N]" to start N threads here.
+        "sc://host:port/;use_ssl=true" is Spark Connect; "spark://host:port" a cluster whose network
+        is encrypted by spark-defaults; either without on this machine; "spark:local[N]" starts N
+        threads.
         """
         master = address.removeprefix("spark:") if address.startswith("spark:local") else address
         _refuse_open_network(master)
@@ -273,15 +265,7 @@ def _block(portion: Portion, numbers: Sequence[str], codes: Sequence[str]) -> Bl
 
 
 class SparkTable:
-    """A table of a Spark catalog: every pass over it sums keyed hashes of all its rows.
-
-    Parameters
-    ----------
-    salt, manifest : bytes, Manifest
-        What was registered.
-    engine : SparkCluster or None
-        Whose catalog it is.
-    """
+    """A table of the engine's catalog: every pass over it sums keyed hashes of all its rows."""
 
     pieces = 1
 

@@ -24,14 +24,9 @@ WORTH_WRITING = 1 << 14  # values of one part
 
 
 class SpilledParts:
-    """Points in parts, written once and then read part by part; by several threads at once.
+    """Points in parts, written once to a private folder's disk and then read part by part.
 
-    Parameters
-    ----------
-    folder : Path
-        Private, on the disk that takes them.
-    n_parts : int
-        How many parts there are.
+    Several threads may do so at once.
     """
 
     def __init__(self, folder: Path, n_parts: int) -> None:

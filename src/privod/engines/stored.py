@@ -21,13 +21,7 @@ def partition_path(folder: Path, number: int) -> Path:
 
 
 class StoredSource:
-    """Partitions in the folder of the data set.
-
-    Parameters
-    ----------
-    folder, salt, manifest : Path, bytes, Manifest
-        Where they lie, and what they are sealed with.
-    """
+    """Partitions in the folder of the data set."""
 
     def __init__(self, folder: Path, salt: bytes, manifest: Manifest) -> None:
         self._paths = [partition_path(folder, number) for number in range(len(manifest.seals))]

@@ -52,18 +52,7 @@ def write_rows(
 ) -> Manifest:
     """Write the complete records of a source into a private folder, the first of each person.
 
-    Parameters
-    ----------
-    folder : Path
-        A folder for its owner alone, without rows so far.
-    salt : bytes
-        Secret; seals are made with it.
-    intake : Intake
-        Puts records inside their domain, and keeps count of them.
-    source : iterable of mapping
-        The records, some at a time, in order.
-    size : SizeClass
-        The most records; more are refused.
+    The folder holds no rows so far. More records than the size class allows are refused.
     """
     writer = _Writer(folder, salt, intake, size)
     if intake.domain.person is None:

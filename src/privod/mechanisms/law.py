@@ -29,16 +29,8 @@ class Unlike(Exception):
 class Lost:
     """What draws lose at most between two tables, whatever comes of them.
 
-    Parameters
-    ----------
-    epsilon : Fraction
-        The pure loss of all laws but Gaussian noise.
-    rho : Fraction
-        The zero-concentrated loss of all of them.
-    delta : Fraction
-        What may exceed it.
-    gaussian : tuple of (Fraction, int)
-        For Gaussian noise its sigma2 and the sum of the squared changes.
+    The pure loss of all laws but Gaussian noise, the zero-concentrated loss of all of them, what
+    may exceed it, and for Gaussian noise its sigma2 with the sum of the squared changes.
     """
 
     epsilon: Fraction = Fraction(0)

@@ -36,15 +36,9 @@ KINDS = {2: (), 3: ("gaussian", "beside")}  # how entries of so many values begi
 class MergedNoise:
     """The sum of independent draws of discrete noise: the noise of a merged count.
 
-    Parameters
-    ----------
-    parts : tuple of (Fraction, int)
-        The scales of Laplace draws, ascending, each with the number of draws of that scale.
-    gaussian : tuple of (Fraction, int)
-        The same for Gaussian draws and their sigma2.
-    beside : tuple of (Fraction, int)
-        More Gaussian noise, which no guarantee counts on: the third share of noise of which two
-        are counted on.
+    Scales of Laplace draws, ascending, each with the number of draws of that scale; the same for
+    Gaussian draws and their sigma2; and more Gaussian noise `beside`, which no guarantee counts on:
+    the third share of noise of which two are counted on.
     """
 
     parts: Parts

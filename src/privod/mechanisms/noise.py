@@ -44,10 +44,7 @@ BLOCK = 1 << 17  # draws at a time, so that they stay in the processor's cache
 class Geometric:
     """Numbers k = 0, 1, 2, ... with probability proportional to e^(-k / scale), exactly.
 
-    Parameters
-    ----------
-    scale : number
-        Between 1/10^9 and 2^40, read as an exact fraction.
+    The scale lies between 1/10^9 and 2^40 and is read as an exact fraction.
     """
 
     scale: Fraction

@@ -131,17 +131,9 @@ def secure() -> Randomness:
 def keyed(key: bytes, salt: bytes, question: str) -> Randomness:
     """Return the bits that a key stands for: fair to whoever lacks the key or the salt.
 
-    The curator alone makes keys, each for one charged answer, and erases them. Proof:
-    docs/proofs/again.md.
-
-    Parameters
-    ----------
-    key : bytes
-        32 bytes of the operating system's randomness, used for one answer.
-    salt : bytes
-        32 more, of the rows which are asked about; they never leave their folder.
-    question : str
-        What is asked: another question has other bits from the same key.
+    The curator alone makes keys, 32 bytes each for one charged answer, and erases them. The salt,
+    32 bytes more, never leaves the folder of the rows. Another question has other bits from the
+    same key. Proof: docs/proofs/again.md.
     """
     _check_length("key", key, "Draw it by os.urandom.")
     _check_length("salt", salt, "Restore the rows from a backup.")
@@ -153,14 +145,8 @@ def shared(salt: bytes, state: str) -> Randomness:
     """Return the bits that questions of one state share, about rows with this salt.
 
     They are the same in every process and in every copy of the rows, and fair to anyone who lacks
-    the salt. Proof: docs/proofs/interactive_grid.md.
-
-    Parameters
-    ----------
-    salt : bytes
-        32 bytes of the operating system's randomness, which never leave the folder of the rows.
-    state : str
-        What these questions have in common: another state has other bits.
+    the salt, 32 bytes which never leave the folder of the rows. Another state has other bits.
+    Proof: docs/proofs/interactive_grid.md.
     """
     _check_length("salt", salt, "Restore the rows from a backup.")
     return _Expanded(SHARED_DOMAIN + salt + hashlib.sha256(state.encode()).digest(), seeded=False)

@@ -217,17 +217,7 @@ class ExponentialMechanism(_Choice):
 class PermuteAndFlip(_Choice):
     """In random order, take the first candidate whose coin e^(-(best - utility) / scale) lands.
 
-    Guarantee
-    ---------
-    If no utility changes by more than `sensitivity` between adjacent data sets, a choice loses
-    epsilon = 2 sensitivity / scale; half of it if `monotone`.
-
-    Parameters
-    ----------
-    scale : number
-        Between 1/10^9 and 2^40, read as an exact fraction.
-    monotone : bool
-        Whether it is proved that between adjacent data sets either no utility rises or none falls.
+    Guarantee and parameters are those of the `ExponentialMechanism`.
     """
 
     near_best: ClassVar[float] = 0.5  # its coin may land, but that of the best always does
@@ -240,16 +230,7 @@ class PermuteAndFlip(_Choice):
 class Top(_Chosen):
     """Choose `n_chosen` different candidates: choose one, set it aside, choose again.
 
-    Guarantee
-    ---------
     Loses `n_chosen` times what one choice loses.
-
-    Parameters
-    ----------
-    n_chosen : int
-        At least 1.
-    choice : ExponentialMechanism or PermuteAndFlip
-        How each of them is chosen.
     """
 
     n_chosen: int

@@ -29,15 +29,8 @@ ROUNDING = Fraction(1, 8)  # variance that halving adds: a half, either way, eve
 class SharedGaussian:
     """Three shares of integer noise, any two of which keep the guarantee of one draw.
 
-    Guarantee
-    ---------
     Against whoever knows one share, integers lose what `DiscreteGaussian(sigma2)` loses, no more:
     rho = squared_sensitivity / (2 sigma2). Against whoever knows two shares they lose twice that.
-
-    Parameters
-    ----------
-    sigma2 : Fraction
-        The variance of the draw that two shares stand for.
     """
 
     sigma2: Fraction

@@ -43,12 +43,7 @@ SMALLEST_GROWTH = Fraction(1, 10_000)  # below it rounding rungs could pass the 
 class Staircase:
     """Rungs 1 = v_0 < v_1 < ...; v_(i + per_edit) is at most `growth` times v_i.
 
-    Parameters
-    ----------
-    growth : Fraction
-        By how much the smooth bound may grow from one data set to an adjacent one, above 1.
-    per_edit : int
-        Rungs between adjacent data sets.
+    From one data set to an adjacent one the smooth bound may grow by `growth`, above 1.
     """
 
     growth: Fraction
@@ -136,12 +131,7 @@ class Staircase:
 class SmoothNoise(Law):
     """Integer noise whose scale is `spread` times a smooth bound.
 
-    Parameters
-    ----------
-    spread : Fraction
-        The scale of the noise, in units of the bound.
-    growth : Fraction
-        By how much the bound may grow from one data set to an adjacent one, above 1.
+    The bound may grow by `growth`, above 1, from one data set to an adjacent one.
     """
 
     spread: Fraction

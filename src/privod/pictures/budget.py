@@ -13,17 +13,7 @@ if TYPE_CHECKING:
 
 
 def draw_budget(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -> Figure:
-    """Steps of spent epsilon, one per charge, under the line of the budget.
-
-    Parameters
-    ----------
-    title : str
-        Which budget it is.
-    budget : Loss
-        The limit.
-    charges : sequence of (str, Loss)
-        Each charge with a short name, oldest first.
-    """
+    """Steps of spent epsilon, one per charge, oldest first, under the line of the budget."""
     spent = [0.0]
     total = Loss(0)
     for _, loss in charges:

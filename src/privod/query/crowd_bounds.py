@@ -34,18 +34,7 @@ ALONE_BELOW = 20_000  # records below which a second thread costs more than it b
 class GroupedCover:
     """The most chosen points in one ball, where records of different groups never share one.
 
-    Parameters
-    ----------
-    numbers
-        The points' numeric coordinates, array of shape (n, d).
-    radius
-        Of the ball.
-    extent
-        A public bound of the coordinates' absolute values.
-    groups
-        A number for each point; None where all are of one group.
-    cores
-        As in `Cover`.
+    `extent` is a public bound of the coordinates' absolute values; `cores` is as in `Cover`.
     """
 
     def __init__(

@@ -33,14 +33,8 @@ LARGEST_PLACE = 1e300  # of a scaled number; differences of such are still finit
 class Distances:
     """What distances are taken over in one domain.
 
-    Parameters
-    ----------
-    numeric
-        Numeric columns, and what a difference of one unit in each counts.
-    categorical
-        Categorical columns, the number of their values, and what a mismatch in each counts.
-    extent
-        A public bound of the absolute values of a point's numeric coordinates.
+    Numeric columns with what a difference of one unit counts; categorical ones with the number of
+    their values and what a mismatch counts; and a public bound of a point's numeric coordinates.
     """
 
     numeric: tuple[tuple[str, float], ...]

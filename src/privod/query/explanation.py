@@ -19,16 +19,9 @@ LEAST = 0.05  # of a score: columns that add less are not named
 class Explanation:
     """What every column adds to the score of every record; the rows add up to the scores.
 
-    Parameters
-    ----------
-    declared : tuple of Numeric or Categorical
-        The columns.
-    shares : array of shape (records, columns)
-        What each column adds.
-    values : array of the same shape
-        The records: categories as places in their lists, NaN missing.
-    sides : array of the same shape
-        1 for values among the highest quarter of a column, -1 among the lowest, 0 otherwise.
+    Arrays have the shape (records, columns). `values` are the records: categories as places in
+    their lists, NaN missing. `sides` is 1 in the highest quarter of a column, -1 in the lowest,
+    else 0.
     """
 
     declared: tuple[Column, ...]

@@ -52,16 +52,9 @@ class Held:
 
 @dataclass(frozen=True)
 class Likeness:
-    """Which records are alike.
+    """Which records are alike: the weights of differing columns sum up to at most `max_distance`.
 
-    Parameters
-    ----------
-    columns : tuple of str
-        The columns that records are compared by.
-    max_distance : int
-        What the weights of differing columns may sum up to.
-    tolerances, weights : tuple of (str, number)
-        Of columns that have another tolerance than 0, and another weight than 1.
+    `tolerances` and `weights` name the columns that have others than 0 and 1.
     """
 
     columns: tuple[str, ...]

@@ -184,13 +184,7 @@ Value = TypeVar("Value", bound=Scorable)
 
 @dataclass(frozen=True, eq=False)
 class Scorer(Generic[Value]):
-    """Scores records against one release, with settings chosen; free.
-
-    Parameters
-    ----------
-    value : Scorable
-        What was released.
-    """
+    """Scores records against one release, with settings chosen; free."""
 
     value: Value
 

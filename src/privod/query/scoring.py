@@ -39,22 +39,9 @@ class ColumnGaps:
 class NewRecords:
     """The asker's own records, read as registered rows were.
 
-    Parameters
-    ----------
-    points : array of float, shape (n_records, n_columns)
-        Those that can be scored; categories as places in their lists, NaN where one is missing.
-    rows : array of int
-        Which lines below the header they are, or which rows of a frame; the first is 1.
-    left_out : array of int
-        The same of those that miss what registration would have dropped them for.
-    gaps : tuple of ColumnGaps
-        The columns with missing cells.
-    takes_gaps : bool
-        Whether what has no fill is scored as missing, since records of the reference might miss it.
-    wrong_lines : int
-        Lines of another number of cells than the header, or too long, which are no records.
-    ids : dict of int to str
-        What the asker calls each row, where a column of the file says it.
+    Categories are places in their lists, NaN missing. `rows` counts lines below the header, or rows
+    of a frame, from 1; `left_out` those that registration would have dropped; `wrong_lines` lines
+    that are no records. `ids` is what the asker calls each row, where a column says it.
     """
 
     points: NDArray[np.float64]

@@ -24,22 +24,11 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Stage:
-    """One vector of integer sums over records, and the noise that it gets.
+    """One vector of integer sums over records, and the noise that each of them gets.
 
-    Parameters
-    ----------
-    name : str
-        What is added up.
-    size : int
-        How many sums there are: public.
-    sums : callable
-        The sums of some rows, columns in the query's order. It depends on earlier noisy sums only,
-        and sums of disjoint rows add up.
-    absolute, squared : int
-        By how much one adjacent change of the table changes all sums: in total, and the sum of the
-        squares, at most, whatever was released before.
-    noise : DiscreteLaplace or DiscreteGaussian
-        The noise of each sum.
+    How many sums there are is public. They depend on earlier noisy sums only, and those of disjoint
+    rows add up. One adjacent change of the table changes them by `absolute` in total, and by
+    `squared` in the sum of the squares, at most, whatever was released before.
     """
 
     name: str

@@ -178,13 +178,6 @@ class ContextSpace:
     categories) and the record's own value always has code 0, so that a context is a tuple of
     *choices*: one integer per attribute, bit c set if code c is chosen. It contains the record if
     every integer is odd. In an ordered attribute only runs of intervals are chosen.
-
-    Parameters
-    ----------
-    columns : tuple of Categorical or Ordered
-        The attributes.
-    record : tuple of str, int or float
-        The record's value in each attribute.
     """
 
     columns: tuple[Categorical | Ordered, ...]

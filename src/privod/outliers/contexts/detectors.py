@@ -74,12 +74,8 @@ class Grubbs(BuiltIn):
 
     It stands out if it lies more than the test's critical value of standard deviations from the
     mean, itself included in both. Where it is the farthest member this is Grubbs' test; where it is
-    not, the farthest one is an outlier too.
-
-    Parameters
-    ----------
-    alpha : float
-        How often a normal population is thought to have an outlier, between 0 and 1.
+    not, the farthest one is an outlier too. A normal population is thought to have one with
+    probability `alpha`.
     """
 
     name: ClassVar[str] = "grubbs"
@@ -103,15 +99,8 @@ class Grubbs(BuiltIn):
 class LocalOutlierFactor(BuiltIn):
     """The local outlier factor in one dimension, as scikit-learn has it [Breunig 2000].
 
-    Of two equally distant neighbors of which one is needed, the lower one is taken; scikit-learn
-    leaves that open.
-
-    Parameters
-    ----------
-    n_neighbors : int
-        How many neighbors are looked at, fewer in smaller populations.
-    threshold : float
-        A factor above it stands out; scikit-learn's is 1.5.
+    A factor above the threshold stands out. Of two equally distant neighbors of which one is
+    needed, the lower one is taken; scikit-learn leaves that open.
     """
 
     name: ClassVar[str] = "lof"
@@ -157,13 +146,7 @@ class LocalOutlierFactor(BuiltIn):
 
 @dataclass(frozen=True)
 class Histogram(BuiltIn):
-    """A nearly empty bin: of ceil(sqrt(size)) equal bins, the value's holds less than a share.
-
-    Parameters
-    ----------
-    share : float
-        A bin with less than this share of the population is nearly empty, between 0 and 1.
-    """
+    """A nearly empty bin: of ceil(sqrt(size)) equal bins, the value's holds less than a share."""
 
     name: ClassVar[str] = "histogram"
     share: float = 0.0025
@@ -195,16 +178,10 @@ class Histogram(BuiltIn):
 class PluggedIn:
     """A detector of the owner's own, known by a name.
 
-    Parameters
-    ----------
-    name : str
-        What queries call it.
-    function : callable
-        Takes the whole population's values, the value in question first, and that value; says
-        whether it stands out. It must depend on nothing else. It is tried on made-up values before
-        a charge; where it fails later, the value does not stand out.
-    parameters : tuple of (str, number)
-        The function's keyword-only parameters; their defaults are numbers.
+    The function takes the whole population's values, the value in question first, and that value,
+    and says whether it stands out. It must depend on nothing else. It is tried on made-up values
+    before a charge; where it fails later, the value does not stand out. Its keyword-only parameters
+    have numbers as defaults.
     """
 
     name: str

@@ -25,18 +25,8 @@ WARNING = "NOT PRIVATE: this counts real records. It is for the owner of the dat
 class LocalContexts:
     """What the rows say about a record's contexts. Not private: never hand it on.
 
-    Parameters
-    ----------
-    n_contexts : int
-        How many contexts contain the record.
-    n_matching : int
-        In how many of them it stands out.
-    largest : tuple of (Context, int)
-        The matching contexts with the largest populations.
-    by_size : tuple of (int, int, int)
-        How many matching contexts have a population from, and up to but not including, a size.
-    present : bool
-        Whether a row equals the record.
+    `largest` are the matching contexts with the largest populations; `by_size` how many of them
+    have a population from, and up to but not including, a size.
     """
 
     n_contexts: int
@@ -78,20 +68,8 @@ def matching_contexts(
 ) -> LocalContexts:
     """Enumerate every context of the record. NOT private: an analysis for the owner alone.
 
-    Parameters
-    ----------
-    table : Table
-        The rows.
-    record : mapping of str to str, int or float
-        The record's attributes and its values in them.
-    column, value : str, float
-        The numeric column in which it may stand out, and its value there.
-    detector : Detector
-        What standing out means.
-    n_largest : int
-        How many of the largest matching contexts to list.
-    cuts : mapping of str to tuple of float, optional
-        Where intervals of numeric attributes meet; contexts take in ranges of them.
+    The record is given by its attributes, of which those with `cuts` are numeric: there contexts
+    take in ranges of intervals. It may stand out by its value in the column.
     """
     space = ContextSpace.around(table.domain, record, cuts)
     _check_enumerable(table, space, column, detector)

@@ -60,13 +60,7 @@ class Interval:
 class Ordered:
     """A numeric column as an attribute: its declared range, cut into intervals.
 
-    Parameters
-    ----------
-    column : Numeric
-        The column.
-    cuts : tuple of float
-        Where an interval ends and the next one begins, ascending, inside the declared range; a
-        number equal to a cut belongs to the upper one.
+    Cuts ascend, inside the range; a number equal to one belongs to the upper interval.
     """
 
     column: Numeric

@@ -95,22 +95,9 @@ def _halves(points: Floats, low: Floats, high: Floats) -> list[tuple[Floats, Flo
 
 @dataclass(frozen=True)
 class CreditsBySpace:
-    """What all points count together (`credits_of`), box by box.
+    """What all points that `place` makes of records count together (`credits_of`), box by box.
 
-    Parameters
-    ----------
-    numbers, codes : tuple of str
-        The columns that make a point.
-    place : callable
-        Makes points of records.
-    radius : float
-        How near a point must be to belong to a crowd.
-    max_crowd, grades : int
-        What a point counts.
-    boxes : Boxes
-        Where to cut.
-    values_at_once : int
-        How many coordinates may be held at once.
+    At most `values_at_once` coordinates are held at a time.
     """
 
     numbers: tuple[str, ...]

@@ -44,16 +44,8 @@ ROWS = (-1, 0, 1)
 class Cover:
     """The cover, or its bound, of any subset of some points.
 
-    Parameters
-    ----------
-    points
-        Array of shape (n, d).
-    radius
-        Of the ball.
-    extent
-        A public bound of the coordinates' absolute values.
-    cores
-        Whether pairs of points are compared too, above the plane: by public numbers alone.
+    `extent` is a public bound of the coordinates' absolute values. With `cores`, which public
+    numbers decide, pairs of points are compared too, above the plane.
     """
 
     def __init__(

@@ -44,15 +44,7 @@ TINY, HUGE = 1e-140, 1e140  # radii outside are decided in float64 alone: their 
 
 
 class CrowdIndex:
-    """Points arranged once, to count their crowds at any radius.
-
-    Parameters
-    ----------
-    points
-        Array of shape (n, d), finite; duplicates are separate records.
-    threads
-        How many to use; by default all that this process may.
-    """
+    """Points arranged once, to count their crowds at any radius; duplicates are records too."""
 
     def __init__(self, points: NDArray[Any], *, threads: int | None = None) -> None:
         self.points = as_points(points)

@@ -27,15 +27,7 @@ _mutex = Lock()
 
 
 class CrowdLookup:
-    """Crowds at one radius and copies of any record among some points.
-
-    Parameters
-    ----------
-    points
-        Array of shape (n, d), finite.
-    radius
-        How near a point must be to belong to a crowd.
-    """
+    """Crowds at one radius and copies of any record among some points."""
 
     def __init__(self, points: NDArray[np.float64], radius: float) -> None:
         self._index = CrowdIndex(points)

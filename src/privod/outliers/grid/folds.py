@@ -28,17 +28,7 @@ class OccupiedCells(NamedTuple):
 
 @dataclass(frozen=True)
 class _Cells:
-    """What counting cells takes.
-
-    Parameters
-    ----------
-    numbers : tuple of str
-        The columns that span the grid.
-    lows, scales : tuple of float
-        Where each begins, and how many cells it has to a unit.
-    cells_per_axis : int
-        Into how many intervals each is cut.
-    """
+    """Columns that span a grid: where each begins, and how many cells it has to a unit."""
 
     numbers: tuple[str, ...]
     lows: tuple[float, ...]
@@ -154,13 +144,7 @@ class SomeCells(_Cells):
 
 @dataclass(frozen=True)
 class CellsBetween(SomeCells):
-    """Those of the cells whose key's first word lies in a range.
-
-    Parameters
-    ----------
-    begin, end : int
-        From where on, and where no more.
-    """
+    """Those of the cells whose key's first word lies from `begin` to below `end`."""
 
     begin: int
     end: int

@@ -62,15 +62,7 @@ _Kernel = Callable[[Floats, Walked], None]
 
 @dataclass(frozen=True)
 class Grid:
-    """The public geometry: columns with their ranges, and how finely each is cut.
-
-    Parameters
-    ----------
-    columns : tuple of Numeric
-        The axes, with their ranges.
-    cells_per_axis : int
-        Into how many equal intervals each range is cut, at least 2.
-    """
+    """The public geometry: columns with their ranges, and into how many equal cells each is cut."""
 
     columns: tuple[Numeric, ...]
     cells_per_axis: int

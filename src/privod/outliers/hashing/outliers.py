@@ -32,18 +32,8 @@ def crowd_limit(far_fraction: float, n_records: int) -> int:
 class HashedOutliers(HashSettings):
     """Find the records with at most a fraction 1 - `far_fraction` of all within `radius`.
 
-    How it is hashed is said with the parameters of `HashSettings`, which it has as well.
-
-    Parameters
-    ----------
-    far_fraction : float
-        The share of records that must lie farther than `radius` from an outlier.
-    n_rounds : int
-        Rounds with fresh hashes; what is flagged every time is kept.
-    verify : bool
-        Whether the survivors are checked exactly, so that no inlier is left among them.
-    seed : int
-        Decides the hashes.
+    What is flagged in every round of fresh hashes is kept. With `verify` the survivors are checked
+    exactly, so that no inlier is left among them.
     """
 
     far_fraction: float

@@ -51,23 +51,7 @@ class PaperBounds:
 
 @dataclass(frozen=True, kw_only=True)
 class HashPlan:
-    """The public parameters of the hashing, all of them numbers.
-
-    Parameters
-    ----------
-    radius : float
-        How far a neighbor may be.
-    approximation : float
-        Records beyond `radius` are told from records within radius / (1 + approximation).
-    bucket_width : float
-        Width of one bucket on a projection.
-    hashes_per_table : int
-        Projections that must agree for two records to share a bin.
-    n_tables : int
-        Independent tables.
-    min_shared_tables : int
-        Shared tables that make two records neighbors.
-    """
+    """The public parameters of the hashing, all of them numbers; see `HashSettings`."""
 
     radius: float
     approximation: float

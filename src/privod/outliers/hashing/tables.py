@@ -43,18 +43,10 @@ LOOK_AHEAD = 1 << 16
 class HashFamily:
     """The random choices of one round: a.v + b over w for every hash of every table.
 
-    Attributes
-    ----------
-    directions : float32 array of shape (n_tables * hashes_per_table, columns)
-        Gaussian vectors divided by the bucket width, table by table.
-    offsets : float32 array of shape (n_tables * hashes_per_table,)
-        Uniform in [0, 1).
-    origin : float64 array of shape (columns,)
-        Subtracted from every record first; it only moves the offsets.
-    multipliers : uint32 array of shape (words, hashes_per_table)
-        Odd multipliers that turn a table's codes into `words` words.
-    constants : uint32 array of shape (n_tables, words)
-        What these sums start from.
+    Directions are Gaussian vectors divided by the bucket width, a row for each hash, table by
+    table; offsets are uniform in [0, 1). The origin is subtracted from every record first, which
+    only moves the offsets. Odd multipliers, shape (words, hashes_per_table), turn a table's codes
+    into words; the constants, shape (n_tables, words), are what these sums start from.
     """
 
     directions: NDArray[np.float32]
@@ -117,16 +109,10 @@ class Bins:
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """What pruning left.
+    """The records for which no crowd was found, ascending.
 
-    Attributes
-    ----------
-    rows : int64 array
-        The records for which no crowd was found, ascending.
-    neighbors : int64 array
-        How many records share enough bins with each of them, itself included.
-    processed : int
-        How many records were looked at one by one.
+    Beside them how many share enough bins with each, itself included, and how many records were
+    looked at one by one.
     """
 
     rows: NDArray[np.int64]

@@ -107,14 +107,8 @@ class NoisyGrid(Scorable):
     ) -> WalkScores:
         """Walk outward from each point, as in [Rauch 2021]; a point outside a range is clipped.
 
-        Parameters
-        ----------
-        points : array of shape (n, d)
-            The records, with the grid's columns in its order.
-        n_neighbors : int
-            The walk ends when this many noisy records have been seen, at least 1.
-        max_depth : number, optional
-            How far the walk may go, center to center, in lengths of a range; None: to the end.
+        The walk ends when `n_neighbors` noisy records have been seen, or at `max_depth`, center to
+        center in lengths of a range; None: at the end of the grid.
         """
         depth = walk_depth(n_neighbors, max_depth)
         asked = scored_points(points, self.grid.n_axes)

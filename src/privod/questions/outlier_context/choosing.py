@@ -39,26 +39,9 @@ MOST_STEPS = 2**35  # of a detector in all contexts that are looked at: some min
 
 @dataclass(frozen=True)
 class GroupChoice:
-    """How some contexts of one record are chosen, and what that loses.
+    """How some contexts of one record are chosen, one after another, and what that loses.
 
-    Parameters
-    ----------
-    detector : str
-        What standing out means.
-    utility : ContextUtility
-        What makes a context a good answer.
-    sampler : str
-        Among which contexts a choice is made.
-    max_visits : int
-        How many contexts a search visits.
-    epsilon : Fraction
-        What all choices together may lose.
-    n_groups : int
-        How many contexts are chosen, one after another, none twice.
-    n_records : int
-        For how many records this is done in one answer: they share the limits on work.
-    n_starts : int
-        From how many contexts a search begins.
+    All choices together lose `epsilon`. The `n_records` of one answer share the limits on work.
     """
 
     detector: str

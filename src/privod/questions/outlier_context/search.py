@@ -40,12 +40,7 @@ BLOCK = 1 << 20  # utilities counted at a time, so that memory stays flat
 class Candidates:
     """Which contexts match and what each is worth, looked up once each.
 
-    Parameters
-    ----------
-    view : RecordView
-        The rows as the record sees them.
-    worth : callable, optional
-        The utility of a context, where it is not the one that `view` counts.
+    `worth` is the utility of a context, where it is not the one that `view` counts.
     """
 
     view: RecordView

@@ -26,19 +26,11 @@ Worth = Callable[[Context, NDArray[np.float64]], int]
 class ContextUtility:
     """A utility of contexts, known by a name.
 
-    Parameters
-    ----------
-    name : str
-        What queries call it.
-    sensitivity : int
-        The most it changes, for any context, when one record comes or goes.
-    monotone : bool
-        Whether it is proved that no context loses when a record comes.
-    function : callable, optional
-        Takes the context and the numeric column's values in its population, sorted, the record's
-        own included, and returns a whole number; past 2^61 it counts as 2^61, below -2^61 as that.
-        It is tried on made-up values before a charge; where it fails later it counts as 0.
-        None for the two that are counted as they are.
+    No context changes by more than `sensitivity` when one record comes or goes; `monotone` says
+    that it is proved that none loses when one comes. The function takes the context and the numeric
+    column's values in its population, sorted, the record's own included, and returns a whole
+    number, cut at 2^61. It is tried on made-up values before a charge; where it fails later it
+    counts as 0. The two utilities without one are counted as they are.
     """
 
     name: str

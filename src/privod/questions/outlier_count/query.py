@@ -67,20 +67,9 @@ DOUBTS = tuple(place / 1000 for place in range(5, 50, 5))  # of the bound; the r
 class CountedOutliers:
     """A noisy count, and what is public of its noise.
 
-    Parameters
-    ----------
-    count
-        The noisy count.
-    n_columns
-        The numeric columns that distances were taken over.
-    n_records
-        The number of records where it is public, or None.
-    n_groups
-        The combinations of categories that can lie within the radius of one record.
-    noise
-        Which noise was taken.
-    rung
-        The noisy rung of the smooth bound, or None for the global noise.
+    `n_records` is None where the number of records is not public, `rung` (the noisy rung of the
+    smooth bound) for the global noise. `n_groups` combinations of categories can lie within the
+    radius.
     """
 
     count: int

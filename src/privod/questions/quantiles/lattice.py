@@ -24,14 +24,7 @@ SLOTS = len(ORDER)
 
 @dataclass(frozen=True)
 class Lattice:
-    """The cells of one column; public.
-
-    Parameters
-    ----------
-    column : Numeric
-        A column of numbers, dates or ordered values. Dates and ordered values have a cell each,
-        where there are not too many.
-    """
+    """The cells of one column; public. Dates and ordered values have one each, if not too many."""
 
     column: Numeric
 
