@@ -209,7 +209,8 @@ def test_a_server_tells_the_owner_and_nobody_else(tmp_path: Path) -> None:
         with server.browser(server.token("owner")) as browser:
             page = browser.get("/data/office/report").text
             assert "Of 3 records read, 3 are kept." in page
-            form = {"name": "more", "columns": "size: 0 to 9", "separator": ";", "decimal": ","}
+            declared = json.dumps(Domain((Numeric("size", 0, 9),)).to_json())
+            form = {"name": "more", "domain": declared, "separator": ";", "decimal": ","}
             files = {"file": ("rows.csv", b"size;x\nsmall;1\n")}
             refused = browser.post("/data/new", files=files, **form)
             assert refused.status_code == 422

@@ -27,14 +27,20 @@ from privod.questions.histogram.query import Histogram
 from privod.questions.rare_counts.query import RareCounts
 from privod.server.authentication import create_token
 from privod.server.serve import Listening
-from privod.server.views.forms import boxes_of, domain_from_lines, query_from_form, with_header
+from privod.server.views.forms import boxes_of, query_from_form, with_header
 from privod.server.views.pages import answer_path
 from privod.wire import answer_key
 from tests.patience import PATIENCE
 from tests.running_server import DOMAIN, Browser, Running, running
 
 SCRIPTED = re.compile(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|<style|javascript:", re.IGNORECASE)
-LINES = "age: 0 to 120\nsex: female, male, else male\ngrade: 1, 2, 3\nweight: 1.5 to 3e2, else 70"
+COLUMNS = (
+    Numeric("age", 0, 120),
+    Categorical("sex", ("female", "male"), "male"),
+    Categorical("grade", (1, 2, 3)),
+    Numeric("weight", 1.5, 300, 70),
+)
+DECLARED = json.dumps(Domain(COLUMNS).to_json())
 ASK = "/data/patients/ask/histogram"
 
 
@@ -261,16 +267,14 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
 ) -> None:
     fields = {
         "name": "console data",
-        "columns": LINES,
-        "person": "id",
-        "max_rows_per_person": "1",
+        "domain": json.dumps(Domain(COLUMNS, person="id").to_json()),
         "continues": "",
     }
     preview = checked(owner.post("/data/new/preview", **fields))
     assert "0 to 120" in preview
     assert "Each person" in preview
     edited = checked(owner.post("/data/new/edit", **fields))
-    assert "grade: 1, 2, 3" in edited
+    assert '"values": [1, 2, 3]' in html.unescape(edited)
     rows = b"id,age,sex,grade,weight\n7,40,female,2,60\n8,41,male,1,\n"
     made = owner.post("/data/new", files={"file": ("rows.csv", rows)}, **fields)
     assert made.headers["location"] == "/data/console%20data/report"
@@ -294,18 +298,19 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"columns": ""}, "columns must not be empty"),
-        ({"columns": "age"}, "must have a name and a colon"),
-        ({"columns": "age: low to high"}, "must have a range of numbers"),
-        ({"columns": "age: 5 to 1"}, "must have low &lt; high"),
-        ({"max_rows_per_person": "few"}, "must be a whole number"),
+        ({"domain": ""}, "domain must be JSON"),
+        ({"domain": "age: 0 to 120"}, "domain must be JSON"),
+        ({"domain": "[" * 20_000}, "domain must be JSON"),
+        ({"domain": '"age"'}, "domain must have a list of columns"),
+        ({"domain": '{"columns": [{"name": "age", "low": 5, "high": 1}]}'}, "low &lt; high"),
+        ({"domain": '{"columns": [{"name": "age", "type": "unknown"}]}'}, "age"),
         ({"name": " "}, "name must not be empty"),
     ],
 )
 def test_a_wrong_domain_shows_the_form_again(
     owner: Browser, changed: dict[str, str], said: str
 ) -> None:
-    fields = {"name": "x", "columns": LINES, "person": "", "max_rows_per_person": "1"} | changed
+    fields = {"name": "x", "domain": DECLARED} | changed
     for path in ("/data/new/preview", "/data/new"):
         response = owner.post(path, **fields)
         assert response.status_code == 422
@@ -313,12 +318,12 @@ def test_a_wrong_domain_shows_the_form_again(
 
 
 def test_registering_without_a_file_or_with_a_bad_one_keeps_what_was_typed(owner: Browser) -> None:
-    fields = {"name": "x", "columns": LINES, "person": "", "max_rows_per_person": "1"}
+    fields = {"name": "x", "domain": DECLARED}
     assert "No file was sent" in checked(owner.post("/data/new", **fields))
     bad = owner.post("/data/new", files={"file": ("rows.xlsx", b"PK")}, **fields)
     assert bad.status_code == 422
     assert "must be .csv or .parquet" in checked(bad)
-    assert "grade: 1, 2, 3" in bad.text
+    assert DECLARED in html.unescape(bad.text)
 
 
 @pytest.mark.parametrize(
@@ -461,24 +466,30 @@ def test_a_number_that_may_also_be_a_word_is_typed_in_one_line(
 @pytest.mark.parametrize(
     ("header", "columns"),
     [
-        ("age,sex", "age: \nsex: "),
-        ('age;"sex, at birth";age', "age: \nsex, at birth: "),
-        ("age\tsex\n31\tfemale", "age: \nsex: "),
-        ("", ""),
+        ("age,sex", ["age", "sex"]),
+        ('age;"sex, at birth";age', ["age", "sex, at birth"]),
+        ("age\tsex\n31\tfemale", ["age", "sex"]),
     ],
 )
 def test_a_header_proposes_columns_and_nothing_of_what_they_hold(
-    owner: Browser, header: str, columns: str
+    owner: Browser, header: str, columns: list[str]
 ) -> None:
-    assert with_header("", header) == columns
-    assert with_header("age: 0 to 120", header).startswith("age: 0 to 120")
-    assert with_header("age: 0 to 120", header).count("age") == 1
-    text = owner.post("/data/new/edit", name="x", columns="", header=header).text
-    assert f">{html.escape(columns)}</textarea>" in text
+    text = owner.post("/data/new/edit", name="x", domain="", header=header).text
+    drafted = html.unescape(text.partition('aria-describedby="about-domain">')[2])
+    proposed = json.loads(drafted.partition("</textarea>")[0])
+    assert [one["name"] for one in proposed["columns"]] == columns
+    assert {one["type"] for one in proposed["columns"]} == {"unknown"}
+    known = {"columns": [{"name": "age", "low": 0, "high": 120}], "person": "id"}
+    more = json.loads(with_header(json.dumps(known), header))
+    assert (more["columns"][0], more["person"]) == (known["columns"][0], "id")
+    assert [one["name"] for one in more["columns"]] == columns
+    assert with_header("what was typed", "\n \n") == "what was typed"
+    for wrong in ("[1]", '{"columns": {}}', '{"columns": ["age"]}', "{"):
+        assert owner.post("/data/new/edit", domain=wrong, header=header).status_code == 422
 
 
 def test_an_owner_declares_the_most_records(server: Running, owner: Browser) -> None:
-    fields = {"columns": "age: 0 to 120", "person": "", "max_rows_per_person": "1"}
+    fields = {"domain": '{"columns": [{"name": "age", "low": 0, "high": 120}]}'}
     file = {"file": ("rows.csv", b"age\n" + b"40\n" * 20)}
     for most in ("ten", "0", "10"):
         sent = owner.post("/data/new", file, name="few", most_records=most, **fields)
@@ -486,19 +497,6 @@ def test_an_owner_declares_the_most_records(server: Running, owner: Browser) -> 
     sent = owner.post("/data/new", file, name="few", most_records="20", **fields)
     assert sent.status_code == 303
     assert server.curator.size_class("few").most_records == 20
-
-
-def test_lines_become_columns() -> None:
-    domain = domain_from_lines(LINES, " id ", "2")
-    assert domain.columns == (
-        Numeric("age", 0, 120),
-        Categorical("sex", ("female", "male"), "male"),
-        Categorical("grade", (1, 2, 3)),
-        Numeric("weight", 1.5, 300, 70),
-    )
-    assert (domain.person, domain.max_rows_per_person) == ("id", 2)
-    with pytest.raises(InvalidParameter):
-        domain_from_lines("a: 1 to 2\na: 1 to 2", "", "")
 
 
 def test_a_token_made_at_the_curator_works_at_the_server(server: Running) -> None:

@@ -23,7 +23,6 @@ from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
 from privod.query.query import canonical_json
 from privod.questions.histogram.query import Histogram
-from privod.server.views.forms import domain_from_lines
 from tests.running_server import Browser, Running, running
 
 COLUMNS = (Numeric("age", 0, 120), Numeric("stay", 0, 60), Categorical("ward", ("a", "b", "age")))
@@ -212,29 +211,35 @@ def test_the_console_shows_titles_escaped(analyst: Browser) -> None:
     assert f"{TITLES['age']} (age)" in escaped(compared)
 
 
+def titled(age: object, ward: object) -> dict[str, Any]:
+    return {
+        "title": "Beds & their <i>patients</i>",
+        "columns": [
+            {"name": "age", "low": 0, "high": 120, "title": age},
+            {"name": "ward", "values": ["a", "b"], "title": ward},
+        ],
+    }
+
+
 def test_an_owner_declares_titles_in_the_form(server: Running) -> None:
     fields = {
         "name": "beds",
-        "columns": "age: 0 to 120\nward: a, b",
-        "max_rows_per_person": "1",
-        "title": "Beds & their <i>patients</i>",
-        "titles": "age: Age: at admission\n\nward: Ward",
+        "domain": json.dumps(titled("Age: at admission", "Ward")),
     }
     file = {"file": ("rows.csv", b"age,ward\n40,a\n")}
     with server.browser(server.token("owner")) as owner:
         for path in ("preview", "edit"):
             page = html.unescape(owner.post(f"/data/new/{path}", **fields).text)
             assert "<i>patients" not in owner.post(f"/data/new/{path}", **fields).text
-            assert fields["title"] in page
+            assert "Beds & their <i>patients</i>" in page
             assert "Age: at admission" in page
-        for wrong in ("age", "age: x\nage: y", "height: x", "age: ", "age: ward"):
-            refused = owner.post("/data/new", file, **fields | {"titles": wrong})
+        for wrong in (("x", "x"), ("", "Ward"), ("ward", "Ward"), (7, "Ward")):
+            refused = owner.post("/data/new", file, name="beds", domain=json.dumps(titled(*wrong)))
             assert refused.status_code == 422
         assert owner.post("/data/new", file, **fields).status_code == 303
     made = server.curator.dataset("beds").domain
-    assert made.title == fields["title"]
+    assert made.title == "Beds & their <i>patients</i>"
     assert made.titles == {"age": "Age: at admission", "ward": "Ward"}
-    assert domain_from_lines(fields["columns"], "", "").titles == {}
 
 
 def test_a_client_registers_and_reads_titles(server: Running) -> None:

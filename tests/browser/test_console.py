@@ -33,7 +33,11 @@ from tests.running_server import Running, running
 CHROMIUM = os.environ.get("PRIVOD_CHROMIUM") or shutil.which("chromium") or ""
 LONG = "A data set with quite a long name, as hospitals and ministries like to give them"
 WORD = "Donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamtengesellschaft"
-COLUMNS = "age: 0 to 120\nweight: 0 to 300, else 70\nsex: female, male"
+DOMAIN = """{"columns": [
+  {"name": "age", "low": 0, "high": 120},
+  {"name": "weight", "low": 0, "high": 300, "fill": 70},
+  {"name": "sex", "values": ["female", "male"]}
+]}"""
 ROWS = "age,weight,sex\n" + "".join(f"{20 + n % 60},{50 + n % 40},female\n" for n in range(300))
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt-get install chromium")
@@ -76,11 +80,11 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     page.click("text=Register data")
     owner.photograph("register")
     page.fill("#name", "clinic")
-    page.fill("#columns", "age: 120 to 0")
+    page.fill("#domain", DOMAIN.replace("120", "-120"))
     page.click("text=Preview what becomes public")
     expect(page.get_by_role("alert")).to_contain_text("low < high")
     owner.photograph("register-refused", TWO_LOOKS)
-    page.fill("#columns", COLUMNS)
+    page.fill("#domain", DOMAIN)
     page.click("text=Preview what becomes public")
     expect(page.locator("table")).to_contain_text("0 to 120")
     owner.photograph("register-preview")

@@ -18,7 +18,7 @@ from privod.data import Domain
 from privod.data.csv_file import CsvDialect
 from privod.data.intake import IntakeReport
 from privod.engines.size import UNLESS_DECLARED
-from privod.errors import InvalidParameter, LedgerDamaged, NotFound, PrivodError, Unavailable
+from privod.errors import LedgerDamaged, NotFound, PrivodError, Unavailable
 from privod.ledger.witness import kept_for
 from privod.query.catalog import QUERIES, query_from_json
 from privod.server import authentication as auth
@@ -29,9 +29,9 @@ from privod.server.jobs.estimates import check_work
 from privod.server.jobs.jobs import Job
 from privod.server.metrics import exposition
 from privod.server.site import site_of, visitor_of
+from privod.server.views.forms import DECLARED, read_json
 from privod.server.views.media import CSV, JSON, METRICS, PICTURE_HEADERS, SVG
 from privod.server.views.watching import gathered
-from privod.texts import check_texts
 from privod.wire.questions import describe
 
 Dataset = Annotated[
@@ -141,10 +141,10 @@ def register(
     ] = None,
 ) -> wire.Registered:
     """Register a data set, for good."""
-    declared = _from_json("domain", domain, "{'columns': [{'name': 'age', 'low': 0, 'high': 120}]}")
+    declared = read_json("domain", domain, DECLARED)
     report = None
     if intake is not None:
-        told = _from_json("intake", intake, "what `to_json` of a report writes")
+        told = read_json("intake", intake, "Write what `to_json` of a report writes.")
         report = IntakeReport.from_json(told)
     dialect = CsvDialect(
         encoding=encoding,
@@ -166,15 +166,6 @@ def register(
         most_records=most_records,
     )
     return wire.Registered.of(registered)
-
-
-def _from_json(what: str, text: str, form: str) -> Any:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidParameter(what, "must be JSON", text[:50], f"Write {form}.") from None
-    check_texts(data, what)
-    return data
 
 
 def report(request: Request, dataset: Dataset) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Forms of the console: a question's fields from its parameters, a domain from lines of text."""
+"""Forms of the console: a question's fields from its parameters, a domain from a header."""
 
 from __future__ import annotations
 
 import csv
-import re
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,11 +11,13 @@ from typing import Any, Literal
 from starlette.datastructures import FormData
 
 from privod.curator import BudgetState
-from privod.data import Boolean, Categorical, Column, Date, Domain, Numeric, Ordinal
+from privod.data import Column, Domain
+from privod.data.drafting import UNKNOWN, draft_of
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Replace
 from privod.query.parameters import Parameter, parameters_of
 from privod.query.query import Query, canonical_json
+from privod.texts import check_texts
 
 SHOWN = ("columns",)  # beside what must be chosen; the rest is under "More options"
 MOST_CHOICES = 300  # columns offered as boxes to tick; more are typed
@@ -145,90 +147,34 @@ def _adjacencies(budgets: Sequence[BudgetState], text: str) -> tuple[Choice, ...
     return tuple(Choice(value, caption) for value, caption in choices.items())
 
 
-def with_header(lines: str, header: str) -> str:
-    """Lines of columns, and one more for each name of a header; what they may hold is left open.
+DECLARED = 'Write {"columns": [{"name": "age", "low": 0, "high": 120}]}.'
+
+
+def read_json(what: str, text: str, way_out: str) -> Any:
+    """What stands in a text field as JSON."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidParameter(what, "must be JSON", text[:50], way_out) from None
+    check_texts(data, what)
+    return data
+
+
+def with_header(domain: str, header: str) -> str:
+    """A declaration as JSON, and a draft of each column that a header names besides.
 
     The separator is the one that cuts the header most often: it is all that is looked at.
     """
     first = next((line for line in header.splitlines() if line.strip()), "")
     if not first:
-        return lines
+        return domain
     separator = max((",", ";", "\t", "|"), key=first.count)
-    names = [name.strip() for name in next(csv.reader([first], delimiter=separator))]
-    if any(":" in name or "\n" in name for name in names):
-        rule = "must name columns without colons"
-        raise InvalidParameter("header", rule, first[:100], "Rename them in the file.")
-    known = {line.partition(":")[0].strip() for line in lines.splitlines()}
-    added = [f"{name}: " for name in dict.fromkeys(names) if name and name not in known]
-    return "\n".join([*filter(str.strip, lines.splitlines()), *added])
-
-
-RANGE = re.compile(r"^\s*(\S+)\s+to\s+(\S+)\s*$")
-FORM = (
-    "Write a line such as 'age: 0 to 120', 'born: 1900-01-01 to 2024-12-31', 'sex: female, male',"
-    " 'grade: low < high', 'smoker: true or false', or 'country: DE, FR, ...' if there are others."
-)
-DATE = re.compile(r"\d{4}-\d\d-\d\d")
-
-
-TITLE_FORM = "Write a line such as 'age: Age at admission'."
-
-
-def domain_from_lines(
-    text: str, person: str, max_rows_per_person: str, title: str = "", titles: str = ""
-) -> Domain:
-    """Read a domain from one line a column, and one line for each column that has a title."""
-    columns = tuple(_column(line) for line in text.splitlines() if line.strip())
-    if not columns:
-        raise InvalidParameter("columns", "must not be empty", "", FORM)
-    rows = max_rows_per_person.strip() or "1"
-    try:
-        most = int(rows)
-    except ValueError:
-        rule = "must be a whole number"
-        raise InvalidParameter("max_rows_per_person", rule, rows, "Try 1.") from None
-    called = _titles(titles)
-    return Domain(columns, person.strip() or None, most, title.strip() or None, called)
-
-
-def _titles(text: str) -> dict[str, str]:
-    titles: dict[str, str] = {}
-    for line in filter(str.strip, text.splitlines()):
-        name, colon, title = (part.strip() for part in line.partition(":"))
-        if not colon or not name or name in titles:
-            rule = "must have a column, a colon and its title, each column once"
-            raise InvalidParameter("titles", rule, line.strip(), TITLE_FORM)
-        titles[name] = title
-    return titles
-
-
-def _column(line: str) -> Column:
-    name, colon, allowed = (part.strip() for part in line.partition(":"))
-    if not colon or not name or not allowed:
-        raise InvalidParameter("columns", "must have a name and a colon", line.strip(), FORM)
-    allowed, _, fill = (part.strip() for part in allowed.partition(", else "))
-    found = RANGE.match(allowed)
-    if found and all(map(DATE.fullmatch, found.groups())):
-        return Date(name, found[1], found[2], fill or None)
-    if found:
-        low, high = (_number(side, line) for side in found.groups())
-        return Numeric(name, low, high, _number(fill, line) if fill else None)
-    if allowed == "true or false":
-        return Boolean(name, {"true": True, "false": False}.get(fill))
-    if "<" in allowed:
-        return Ordinal(name, [word.strip() for word in allowed.split("<")], fill or None)
-    words = [word.strip() for word in allowed.split(",") if word.strip()]
-    other = words[-1:] in (["..."], ["\u2026"])
-    words = words[:-1] if other else words
-    if all(re.fullmatch(r"[+-]?\d{1,15}", word) for word in [*words, *([fill] if fill else [])]):
-        listed = tuple(int(word) for word in words)
-        return Categorical(name, listed, int(fill) if fill else None, other)
-    return Categorical(name, tuple(words), fill or None, other)
-
-
-def _number(text: str, line: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        rule = "must have a range of numbers"
-        raise InvalidParameter("columns", rule, line.strip(), FORM) from None
+    names = dict.fromkeys(name.strip() for name in next(csv.reader([first], delimiter=separator)))
+    declared = read_json("domain", domain, DECLARED) if domain.strip() else {"columns": []}
+    columns = declared.get("columns") if isinstance(declared, dict) else None
+    if not isinstance(columns, list) or not all(isinstance(one, dict) for one in columns):
+        raise InvalidParameter("domain", "must have a list of columns", domain[:50], DECLARED)
+    known = [one.get("name") for one in columns]
+    added = {name: UNKNOWN for name in names if name and name not in known}
+    columns += draft_of(added)["columns"] if added else []
+    return json.dumps(declared, indent=2, ensure_ascii=False)

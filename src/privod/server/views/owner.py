@@ -35,17 +35,10 @@ from privod.server.jobs import uploads
 from privod.server.site import site_of, visitor_of
 from privod.server.views.acts import check_confirmed, do
 from privod.server.views.dialects import dialect_choices, dialect_sent
-from privod.server.views.forms import Box, Choice, domain_from_lines, with_header
+from privod.server.views.forms import DECLARED, Box, Choice, read_json, with_header
 from privod.server.views.pages import page, redirect, segment
 
-COLUMNS_FIELDS = (
-    *("name", "columns", "person", "max_rows_per_person", "most_records", "continues"),
-    *("title", "titles"),
-)
-BLANK = dict.fromkeys(COLUMNS_FIELDS, "") | {
-    "max_rows_per_person": "1",
-    "most_records": str(UNLESS_DECLARED),
-}
+BLANK = {"name": "", "domain": "", "continues": "", "most_records": str(UNLESS_DECLARED)}
 
 
 def register_form(request: Request) -> Response:
@@ -54,10 +47,10 @@ def register_form(request: Request) -> Response:
 
 
 def edit_columns(request: Request) -> Response:
-    """The columns with what was typed, and those that a header names besides."""
+    """The declaration as it was typed, with a draft of the columns that a header names besides."""
     form = _typed(request)
     try:
-        form["columns"] = with_header(form["columns"], text_of(request, "header"))
+        form["domain"] = with_header(form["domain"], text_of(request, "header"))
     except PrivodError as problem:
         return _register_page(request, form, problem)
     return _register_page(request, form)
@@ -132,7 +125,7 @@ def report(request: Request) -> Response:
 
 
 def _typed(request: Request) -> dict[str, str]:
-    return {name: text_of(request, name) for name in COLUMNS_FIELDS}
+    return {name: text_of(request, name) for name in BLANK}
 
 
 def _most_records(form: dict[str, str]) -> int:
@@ -147,8 +140,7 @@ def _most_records(form: dict[str, str]) -> int:
 def _domain(form: dict[str, str]) -> Domain:
     if not form["name"].strip():
         raise InvalidParameter("name", "must not be empty", "", "Try 'patients-2026'.")
-    unit = (form["person"], form["max_rows_per_person"])
-    return domain_from_lines(form["columns"], *unit, form["title"], form["titles"])
+    return Domain.from_json(read_json("domain", form["domain"], DECLARED))
 
 
 def _register_page(
