@@ -9,11 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+)
 
 from privod.errors import InvalidParameter
 from privod.estimators import (
@@ -21,6 +28,7 @@ from privod.estimators import (
     PrivateDetector,
     QuestionDetector,
     Spending,
+    UnreliableFit,
     search_loss,
     spending,
     spent,
@@ -99,6 +107,30 @@ def test_steps_that_learn_nothing_from_the_rows_are_no_leak(kind: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error", PrivacyWarning)
             make_pipeline(step, kind(epsilon=0.5)).fit(cloud(100))
+
+
+@pytest.mark.parametrize("holds", [False, True], ids=["alone", "within a column transformer"])
+def test_an_encoder_warns_only_where_it_learns_its_categories(holds: bool) -> None:
+    rows = np.column_stack([np.arange(200) % 3, np.arange(200) / 200])
+
+    def fit(encoder: Any) -> None:
+        step = ColumnTransformer([("code", encoder, [0])], remainder="passthrough")
+        asked = rows if holds else rows[:, :1]
+        make_pipeline(step if holds else encoder, PrivateDetector(bounds=(0, 3))).fit(asked)
+
+    known: Any = [[0.0, 1.0, 2.0]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        warnings.simplefilter("ignore", UnreliableFit)
+        fit(OneHotEncoder(categories=known, sparse_output=False))
+        fit(OrdinalEncoder(categories=known))
+    for learning in (
+        OneHotEncoder(sparse_output=False),
+        OneHotEncoder(categories=known, min_frequency=3, sparse_output=False),
+        OrdinalEncoder(),
+    ):
+        with pytest.warns(PrivacyWarning, match="has fitted"):
+            fit(learning)
 
 
 def test_the_leak_that_the_warning_names_is_there() -> None:

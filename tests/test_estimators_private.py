@@ -343,3 +343,35 @@ def test_two_texts_are_dates_where_the_column_holds_dates_and_reasons_print_in_w
     assert str(detector.explain(frame.head(2))).startswith("Score ")
     with pytest.raises(InvalidParameter, match="must be a date"):
         PrivateDetector(bounds={**bounds, "opened": ("soon", "2026-01-01")}).fit(frame)
+
+
+@pytest.mark.parametrize("contamination", [0.02, 0.3])
+def test_what_is_said_of_the_threshold_is_said_of_the_share_asked_for(contamination: float) -> None:
+    detector = PrivateDetector(bounds=(-6, 6), contamination=contamination, random_state=0)
+    told = str(detector.fit(cloud(8000)).health())
+    assert f"The threshold for {contamination:g} of the records flags between" in told
+    least, most = (float(one) / 100 for one in re.findall(r"([\d.]+)% ", told)[-2:])
+    flagged = (detector.predict(cloud(8000)) == -1).mean()
+    assert least <= flagged <= most
+    assert contamination / 2 < flagged < 2 * contamination
+    other = f"The threshold for {contamination / 2:g} of the records"
+    assert other in str(detector.retarget(contamination / 2).health())
+
+
+def test_ranges_that_were_all_declared_leave_no_release_of_ranges() -> None:
+    declared = PrivateDetector(bounds=(-6, 6), random_state=0).fit(cloud(900))
+    found = PrivateDetector(bounds={"x1": (-6, 6)}, random_state=0).fit(cloud(900))
+    assert declared.bounds_release_ is None
+    assert found.bounds_release_ is found.release_
+    assert found.bounds_release_.guarantee == found.guarantee_  # no loss beside that of the fit
+    assert list(found.bounds_) == ["x0", "x1", "x2"]
+
+
+def test_a_notebook_shows_a_fitted_detector_without_a_word_of_its_headings() -> None:
+    detector = PrivateDetector(bounds=(-6, 6), random_state=0).fit(cloud(2000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shown = detector._repr_html_()
+    assert "PrivateDetector" in shown
+    assert "fitted" in shown
+    assert "Unknown section" not in shown
