@@ -52,8 +52,8 @@ class Options(ABC):
         """Draw one of them, or several."""
 
     @abstractmethod
-    def worths(self) -> dict[Any, int]:
-        """The utility of every candidate."""
+    def worths(self) -> dict[Any, int] | NDArray[np.int64]:
+        """The utility of every candidate, by its name or in the order of places."""
 
     def name(self, drawn: Any) -> Any:
         """The candidate, of what `pick` gave."""
@@ -65,30 +65,38 @@ class Options(ABC):
 
 
 @dataclass(frozen=True)
-class Listed(Options):
-    """Candidates in a list; without names they are known by their places."""
+class Placed(Options):
+    """Candidates that are known by their places."""
 
     utilities: NDArray[np.int64]
-    names: Sequence[Any] | None = None
+
+    @staticmethod
+    def of(utilities: NDArray[np.int64], names: Sequence[Any] | None) -> Options:
+        """By their names, where they have some."""
+        return Placed(utilities) if names is None else Listed(utilities, names)
 
     def pick(self, choice: Any, bits: Randomness) -> Any:
         return choice._choose(self.utilities, bits)
 
+    def worths(self) -> dict[Any, int] | NDArray[np.int64]:
+        return self.utilities.copy()
+
+
+@dataclass(frozen=True)
+class Listed(Placed):
+    """Candidates in a list, with names."""
+
+    names: Sequence[Any]
+
     def worths(self) -> dict[Any, int]:
-        return dict(zip(self._names, self.utilities.tolist(), strict=True))
+        return dict(zip(self.names, self.utilities.tolist(), strict=True))
 
     def name(self, drawn: Any) -> Any:
-        return (
-            [self._names[one] for one in drawn] if isinstance(drawn, list) else self._names[drawn]
-        )
+        return [self.names[one] for one in drawn] if isinstance(drawn, list) else self.names[drawn]
 
     def place(self, name: Any) -> Any:
-        places = {one: at for at, one in enumerate(self._names)}
+        places = {one: at for at, one in enumerate(self.names)}
         return [places[one] for one in name] if isinstance(name, list) else places[name]
-
-    @property
-    def _names(self) -> Sequence[Any]:
-        return range(len(self.utilities)) if self.names is None else self.names
 
 
 class _Chosen(Law):
@@ -97,7 +105,7 @@ class _Chosen(Law):
     def sample(self, given: Options, bits: Randomness) -> Any:
         return given.pick(self, bits)
 
-    def seen(self, given: Options) -> dict[Any, int]:
+    def seen(self, given: Options) -> Any:
         return given.worths()
 
     def named(self, given: Options, drawn: Any) -> Any:
@@ -113,10 +121,13 @@ def _span(law: Law, seen: Any, other: Law, other_seen: Any) -> int:
     Adding a number to all utilities changes no law, so a choice whose utilities change by numbers
     of this range is like a monotone one [docs/proofs/selection.md].
     """
-    if law != other or seen.keys() != other_seen.keys():
+    known, beside = (set(one) if isinstance(one, dict) else len(one) for one in (seen, other_seen))
+    if law != other or known != beside:
         raise Unlike(f"{law} is made among other candidates, or as {other}.")
-    changes: list[int] = [worth - other_seen[name] for name, worth in seen.items()]
-    return max(changes) - min(changes)
+    if isinstance(seen, dict):
+        seen, other_seen = (np.array([one[key] for key in seen]) for one in (seen, other_seen))
+    changes = seen - other_seen
+    return int(changes.max() - changes.min())
 
 
 @dataclass(frozen=True)
@@ -163,7 +174,7 @@ class _Choice(_Chosen):
         self, utilities: Utilities, randomness: Randomness, names: Sequence[Any] | None = None
     ) -> int:
         """Return the index of the chosen candidate; names tell candidates apart from the rows."""
-        return int(randomness.draw(self, Listed(_integers(utilities), names)))
+        return int(randomness.draw(self, Placed.of(_integers(utilities), names)))
 
     def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
         return Lost.pure(_span(self, seen, other, other_seen) / self.scale)
@@ -256,7 +267,7 @@ class Top(_Chosen):
         if self.n_chosen > values.size:
             rule = f"must be at most the number of candidates, {values.size}"
             raise InvalidParameter("n_chosen", rule, self.n_chosen, "Choose fewer.")
-        chosen: list[int] = randomness.draw(self, Listed(values, names))
+        chosen: list[int] = randomness.draw(self, Placed.of(values, names))
         return chosen
 
     def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
