@@ -14,7 +14,7 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import NoPromise
 from privod.privacy import AddRemove, CrowdAdjacency, Replace, Statement
 from privod.query.query import Query
-from privod.registry import Question, load, question
+from privod.registry import load, question
 
 DOMAINS = (
     Domain(
@@ -30,33 +30,30 @@ DOMAINS = (
 )  # fmt: skip
 """What is replayed beside the worst cases: rows alone, and persons with several."""
 
-TIMES = 3  # a worst case is replayed each way
-
 PLAIN = AddRemove | Replace | CrowdAdjacency
 
 
-def replay_case(case: WorstCase, times: int = TIMES) -> Replayed:
-    """Replay the two tables of a worst case, each way, so many times."""
-    ways = [(case.left, case.right), (case.right, case.left)]
-    return replay_question(case.query, case.query.cost(), ways * times)
+def replay_case(case: WorstCase) -> Replayed:
+    """Replay the two tables of a worst case, each way, three times."""
+    ways = [(case.left, case.right), (case.right, case.left)] * 3
+    return replay_question(case.query, case.query.cost(), ways)
 
 
 def replay_audit(
-    name: str,
-    pairs: int,
-    domains: tuple[Domain, ...] = (),
+    name: str, pairs: int, domains: tuple[Domain, ...] = (), part: int = 0
 ) -> Replayed:
     """Replay a registered question on so many pairs, divided among its claims and variants.
 
     At least one of each variant. Its examples on these domains are asked; if none are given, its
-    worst cases and usual data.
+    worst cases and usual data. Of a longer audit each part has other tables; the
+    pairs of worst cases are in the first.
     """
-    described = question(name)
-    found = list(_claims(described, domains))
+    found = list(_claims(name, domains))
     each = -(-pairs // max(1, len(found)))
     whole: Replayed | None = None
-    for number, (query, domain, statement, case) in enumerate(found):
-        listed = islice(_pairs(described, query, domain, statement, case, number), each)
+    for number, claim in enumerate(found):
+        query, _, statement, _ = claim
+        listed = islice(_pairs(name, claim, part * len(found) + number, first=not part), each)
         one = replay_question(query, statement.cost, listed)
         done = one.pairs + (0 if whole is None else whole.pairs)
         if not one.holds:
@@ -71,8 +68,9 @@ def replay_audit(
 Claim = tuple[Query[Any], Domain, Statement, WorstCase | None]
 
 
-def _claims(described: Question, domains: tuple[Domain, ...]) -> Iterator[Claim]:
+def _claims(name: str, domains: tuple[Domain, ...]) -> Iterator[Claim]:
     """Every statement of the question of every case and example, and of their variants."""
+    described = question(name)
     cases: tuple[WorstCase, ...] = () if domains else load(described.worst_cases)()
     asked: type[Query[Any]] = load(described.query)
     bases: list[tuple[Query[Any], Domain, WorstCase | None]] = [
@@ -91,19 +89,13 @@ def _claims(described: Question, domains: tuple[Domain, ...]) -> Iterator[Claim]
                         yield variant, domain, Statement(claimed, statement.adjacency), case
 
 
-def _pairs(
-    described: Question,
-    query: Query[Any],
-    domain: Domain,
-    statement: Statement,
-    case: WorstCase | None,
-    seed: int,
-) -> Iterator[tuple[Table, Table]]:
+def _pairs(name: str, claim: Claim, seed: int, *, first: bool) -> Iterator[tuple[Table, Table]]:
     """The pair of the case both ways, where it is one of this adjacency, and generated ones."""
-    if case is not None and statement.adjacency == case.query.guarantee().adjacency:
+    query, domain, statement, case = claim
+    if first and case is not None and statement.adjacency == case.query.guarantee().adjacency:
         yield case.left, case.right
         yield case.right, case.left
-    adjacent = None if isinstance(statement.adjacency, PLAIN) else load(described.adjacent)
+    adjacent = None if isinstance(statement.adjacency, PLAIN) else load(question(name).adjacent)
     tried = table_pairs(domain, statement.adjacency, query, seed=seed)
     for one, other in tried if adjacent is None else islice(tried, 200):
         if adjacent is None or adjacent(query, one, other):

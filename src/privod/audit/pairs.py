@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Adjacency, CrowdAdjacency, Replace
+from privod.query.parameters import parameters_of
 from privod.query.query import Query
 
 SIZES = (0, 1, 2, 4, 8)  # records beside the one that differs; a few show as much as many
@@ -40,6 +41,7 @@ HOSTILE: dict[type, tuple[Any, ...]] = {
     int: (0, 1, 2, 3, 7, 100, 10**6, 10**15, 2**62, 10**29, -1),
 }
 """What parameters are tried with; what a question does not accept it must refuse."""
+NUMBERS: dict[str, type] = {"number": Fraction, "float": float, "whole": int}
 
 Row = dict[str, Any]
 Adjacent = Callable[[Query[Any], Table, Table], bool]
@@ -128,19 +130,20 @@ def variants(query: Query[Any], domain: Domain) -> Iterator[Query[Any]]:
     every number of it is changed too. What is refused must be refused as an invalid parameter.
     """
     yield query
-    table = _table(domain, [])
-    value = query.answer(table, seeded(0)).value
-    for field in fields(cast(Any, query)):
-        if field.name == "where":
+    value = query.answer(_table(domain, []), seeded(0)).value
+    for parameter in parameters_of(type(query)):
+        name, now = parameter.name, getattr(query, parameter.name)
+        if parameter.kind == "conditions":
             yield from _conditional(query, domain)
             continue
-        now = getattr(query, field.name)
-        described = getattr(getattr(value, field.name, None), "text", None)
+        described = getattr(getattr(value, name, None), "text", None)
         if now is None and isinstance(described, str):
             now = described
-            yield from _accepted(query, domain, field.name, described)
-        for other in _others(now):
-            yield from _accepted(query, domain, field.name, other)
+            yield from _accepted(query, domain, name, described)
+        worded = now is None or now in parameter.choices
+        numbers = HOSTILE.get(NUMBERS.get(parameter.kind, str), ()) if worded else ()
+        for other in (*_others(now), *parameter.choices, *numbers):
+            yield from _accepted(query, domain, name, other)
 
 
 def _conditional(query: Query[Any], domain: Domain) -> Iterator[Query[Any]]:
@@ -165,7 +168,7 @@ def _accepted(query: Query[Any], domain: Domain, name: str, value: Any) -> Itera
         small = small and found.most_numbers(domain, FEW) <= MOST_NUMBERS
     except (InvalidParameter, InvalidData):
         return
-    if small:
+    if small and found != query:
         yield found
 
 

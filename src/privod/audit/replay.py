@@ -14,7 +14,7 @@ import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from privod.mechanisms import DiscreteGaussian, Randomness, seeded
 from privod.mechanisms.law import Law, Lost, Unlike
@@ -22,12 +22,8 @@ from privod.privacy import Cost, decimal_text
 from privod.privacy.zcdp import delta_of_rho
 from privod.query.query import Query
 
-
-class Mechanism(Protocol):
-    """Whatever looks at data: a question, an estimator's fit, a reader and all that follows it."""
-
-    def __call__(self, data: Any, randomness: Randomness, /) -> Any:
-        """What is released of the data."""
+Mechanism = Callable[[Any, Randomness], Any]
+"""What looks at data: a question, an estimator's fit, a reader and all that follows it."""
 
 
 @dataclass(frozen=True)

@@ -60,10 +60,12 @@ def worst_cases(kind: type[OutlierContext] = OutlierContext) -> tuple[WorstCase,
     )
     persons = (("a", 20.0, 100.0), ("a", 21.0, 100.0))
     aged = replace(direct, group_columns=("group", "age"), persons=persons, cuts=(("age", 50.0),))
+    one_aged = replace(aged, persons=persons[:1])
     return (
         WorstCase(direct, table_with(0), table_with(1)),
         WorstCase(direct, table_with(1), table_with(2)),
         WorstCase(replace(direct, sampler="bfs", max_visits=2), table_with(0), table_with(1)),
-        WorstCase(replace(aged, persons=persons[:1], n_groups=2), table_with(0), table_with(1)),
+        WorstCase(replace(one_aged, n_groups=2), table_with(0), table_with(1)),
         WorstCase(replace(aged, size_share=Fraction(4, 5)), table_with(0), table_with(1)),
+        WorstCase(replace(one_aged, sampler="bfs", max_visits=5), table_with(0), table_with(1)),
     )

@@ -307,7 +307,7 @@ def random_walk(
         here = starts[place] if place < len(starts) else None
         for _ in range(1, n // n_starts):
             ways = [] if here is None else pool.matching(pool.view.space.connected(here))
-            step = randomness.below_hidden(max(1, len(ways)))
+            step = randomness.draw(Even(), ways)
             here = ways[step] if ways else None
             if here is not None:
                 visited[here] = None

@@ -11,11 +11,17 @@ DOMAIN = Domain((Numeric("x", -(2.0**20), 2.0**20),))
 
 
 def worst_cases(kind: type[PrivateBounds] = PrivateBounds) -> tuple[WorstCase, ...]:
-    """One case under each adjacency, at a loss large enough for one record to show."""
-    nobody, small, large = (Table(DOMAIN, {"x": values}) for values in ([], [3.0], [900_000.0]))
+    """Under each adjacency a record alone, which shows, and one in a crowd, which all looks see."""
+
+    def table(*values: float) -> Table:
+        return Table(DOMAIN, {"x": list(values)})
+
+    crowd = (3.0,) * 100
     add_remove = kind(columns=("x",), epsilon=2, adjacency=AddRemove())
     replace = kind(columns=("x",), epsilon=2, adjacency=Replace())
     return (
-        WorstCase(add_remove, nobody, small),
-        WorstCase(replace, small, large),
+        WorstCase(add_remove, table(), table(3.0)),
+        WorstCase(replace, table(3.0), table(900_000.0)),
+        WorstCase(add_remove, table(*crowd), table(*crowd, 3.0)),
+        WorstCase(replace, table(*crowd, 3.0), table(*crowd, 1.5)),
     )
