@@ -13,48 +13,65 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-__all__ = ["digest"]
+__all__ = ["digest", "files"]
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACES = (ROOT / "src", ROOT, ROOT / "benchmarks" / "papers")  # where a script finds modules
-# What people see or hold, and no figure depends on: wording, shells, pages.
-LEFT_OUT = ("privod.cli", "privod.server", "privod.pictures", "privod.texts", "privod.progress")
+# What no figure depends on: wording, shells, pages, and how modules and processors are found.
+LEFT_OUT = (
+    *("privod.cli", "privod.server", "privod.pictures", "privod.texts", "privod.progress"),
+    *("privod.errors", "privod.registry", "privod.plug_ins", "privod.compiling"),
+)
 
 
 def digest(script: Path) -> str:
     """Sixteen hexadecimal digits of everything that the script runs."""
+    parts = sorted(_meaning(path.read_text(encoding="utf-8")) for path in files(script))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def files(script: Path) -> set[Path]:
+    """The script and what it imports, and so on."""
     found, waiting = {script.resolve()}, [script.resolve()]
     while waiting:
         for path in _imported(waiting.pop().read_text(encoding="utf-8")):
             if path not in found:
                 found.add(path)
                 waiting.append(path)
-    parts = sorted(_meaning(path.read_text(encoding="utf-8")) for path in found)
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    return found
 
 
 @cache
 def _imported(text: str) -> tuple[Path, ...]:
-    names = dict.fromkeys(_names(ast.parse(text)))
-    wanted = [name for name in names if not name.startswith(LEFT_OUT)]
-    return tuple(file for name in wanted for file in _files(name))
+    wanted = [pair for pair in _names(ast.parse(text)) if not pair[0].startswith(LEFT_OUT)]
+    found = [file for module, name in wanted for file in _files(module, name)]
+    if any(module == "privod.query.catalog" for module, _ in wanted):  # which loads by name
+        found += sorted((ROOT / "src" / "privod" / "questions").rglob("*.py"))
+    return tuple(dict.fromkeys(found))
 
 
-def _names(tree: ast.Module) -> Iterator[str]:
-    """What is imported at the top; what a function imports, it needs seldom."""
+def _names(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The modules imported at the top, with what is taken of them: functions import seldom."""
     for node in tree.body:
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from ((node.module, alias.name) for alias in node.names)
 
 
-def _files(name: str) -> Iterator[Path]:
-    path = Path(*name.split("."))
+def _files(module: str, name: str) -> Iterator[Path]:
+    """Where a module, or one name of it, is written; a package may take it from elsewhere."""
+    path = Path(*module.split("."))
     for place in PLACES:
-        if (place / path).with_suffix(".py").is_file():
-            yield (place / path).with_suffix(".py")
+        for file in (place / path / f"{name}.py", (place / path).with_suffix(".py")):
+            if file.is_file():
+                yield file
+                return
+        package = place / path / "__init__.py"
+        if package.is_file():
+            for origin, taken in _names(ast.parse(package.read_text(encoding="utf-8"))):
+                if taken == name:
+                    yield from _files(origin, name)
             return
 
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from scripts.code_digest import digest
+from scripts.code_digest import digest, files
 from scripts.run_benchmark import kept
 from scripts.write_figures import FIGURES, MARK, filled, older, pages, shown, take
 
@@ -55,6 +55,16 @@ def test_a_table_is_older_once_what_its_script_runs_has_changed(tmp_path: Path) 
     assert digest(script) != before
     script.write_text('"""Race."""\nfrom privod.mechanisms import smooth\nN = 3\n')
     assert digest(script) != before
+
+
+def test_a_digest_follows_packages_and_questions_that_are_loaded_by_name(tmp_path: Path) -> None:
+    script = tmp_path / "race.py"
+    for line, file in (
+        ("from privod.mechanisms import DiscreteLaplace", "mechanisms/noise.py"),
+        ("from privod.query.catalog import QUERIES", "questions/histogram/query.py"),
+    ):
+        script.write_text(line)
+        assert ROOT / "src" / "privod" / file in files(script)
 
 
 def test_every_picture_that_a_page_shows_is_there() -> None:
