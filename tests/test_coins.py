@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import pytest
 from scipy import stats
 
 from privod.errors import InvalidParameter
 from privod.mechanisms import exact as reals
-from privod.mechanisms.coins import bernoulli, bernoulli_exp, damped_logistic, logistic
+from privod.mechanisms.coins import bernoulli, bernoulli_exp, damped_logistic
 from privod.mechanisms.randomness import Randomness, secure, seeded
 from tests.reference.mechanisms import Tape, exp, walk
 
@@ -39,7 +40,7 @@ def test_the_exponential_coin_has_exactly_its_probability(exponent: Fraction) ->
 
 @pytest.mark.parametrize("exponent", EXPONENTS, ids=str)
 def test_the_logistic_coin_has_exactly_its_probability(exponent: Fraction) -> None:
-    assert_exact(lambda tape: logistic(exponent, tape), 1 / (1 + exp(exponent)))
+    assert_exact(lambda tape: damped_logistic(Fraction(0), exponent, tape), 1 / (1 + exp(exponent)))
 
 
 @pytest.mark.parametrize(
@@ -80,11 +81,11 @@ def test_a_hopeless_coin_fails_at_once_however_large_its_exponent() -> None:
 
 def test_coins_land_as_often_as_they_should() -> None:
     source, n = seeded(1), 20_000
-    heads = sum(logistic(Fraction(1, 3), source) for _ in range(n))
+    heads = sum(damped_logistic(Fraction(0), Fraction(1, 3), source) for _ in range(n))
     assert stats.binomtest(heads, n, float(1 / (1 + exp(Fraction(1, 3))))).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("coin", [bernoulli_exp, logistic])
+@pytest.mark.parametrize("coin", [bernoulli_exp, partial(damped_logistic, Fraction(0))])
 def test_a_negative_or_inexact_exponent_is_refused(coin: Callable[..., bool]) -> None:
     with pytest.raises(InvalidParameter, match="exponent must be at least 0"):
         coin(Fraction(-1), secure())

@@ -1,6 +1,6 @@
 """How noise is added: randomness, exact noise, exact coins, exact choices."""
 
-from privod.mechanisms.coins import bernoulli, bernoulli_exp, damped_logistic, logistic
+from privod.mechanisms.coins import bernoulli, bernoulli_exp, damped_logistic
 from privod.mechanisms.gaussian import DiscreteGaussian
 from privod.mechanisms.noise import DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness, secure, seeded
@@ -20,7 +20,6 @@ __all__ = [
     "count_reaching",
     "damped_logistic",
     "distinct",
-    "logistic",
     "secure",
     "seeded",
 ]

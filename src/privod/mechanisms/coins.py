@@ -36,16 +36,11 @@ def bernoulli_exp(exponent: Fraction, randomness: Randomness) -> bool:
     return Uniform(randomness).is_below(lambda precision: exp_minus(exponent, precision))
 
 
-def logistic(exponent: Fraction, randomness: Randomness) -> bool:
-    """Return True with probability exactly 1 / (1 + e^exponent), for a rational exponent >= 0.
-
-    This is the lie of randomized response at loss `exponent`.
-    """
-    return damped_logistic(Fraction(0), exponent, randomness)
-
-
 def damped_logistic(damping: Fraction, exponent: Fraction, randomness: Randomness) -> bool:
-    """Return True with probability exactly e^-damping / (1 + e^exponent), both rational, >= 0."""
+    """Return True with probability exactly e^-damping / (1 + e^exponent), both rational, >= 0.
+
+    Without damping this is the lie of randomized response at loss `exponent`.
+    """
     damping = _at_least_zero(damping, "damping")
     exponent = _at_least_zero(exponent, "exponent")
     return Uniform(randomness).is_below(_damped_logistic(damping, exponent))

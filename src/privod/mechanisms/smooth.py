@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
-from privod.mechanisms.coins import bernoulli, bernoulli_exp, logistic
+from privod.mechanisms.coins import bernoulli, bernoulli_exp, damped_logistic
 from privod.mechanisms.exact import exp_minus, rational
 from privod.mechanisms.law import Law, Lost, Unlike
 from privod.mechanisms.noise import LARGEST_SCALE, DiscreteLaplace, Geometric
@@ -590,7 +590,7 @@ def discrete_laplace(scale: Fraction, randomness: Randomness) -> int:
     while not bernoulli_exp(low / scale, randomness):
         low = randomness.below(unit)
     size = low + unit * int(Geometric(scale / unit).draw(1, randomness)[0])
-    return ~size if logistic(1 / scale, randomness) else size
+    return ~size if damped_logistic(Fraction(0), 1 / scale, randomness) else size
 
 
 def discrete_gaussian(variance: Fraction, randomness: Randomness) -> int:
