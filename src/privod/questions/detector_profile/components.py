@@ -24,19 +24,7 @@ STEPS = 16  # to a scale: places
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The components of the numeric columns' correlations.
-
-    Parameters
-    ----------
-    layout : Layout
-        With the centers and scales of the numeric columns.
-    products : array of int
-        The noisy sums of products, upper triangle.
-    deviation : float
-        Of the noise of each of them.
-    records : float
-        About how many records there are.
-    """
+    """Of sums of products whose noise has this deviation, over about so many records."""
 
     layout: Layout
     products: Ints

@@ -78,22 +78,10 @@ def axes_of(
 class Layout:
     """The cells of every column, and by what products were scaled; public.
 
-    Parameters
-    ----------
-    columns : tuple of Numeric or Categorical
-        As declared.
-    ranges : tuple of (float, float)
-        Of the numeric columns, in their order.
-    bins : int
-        Into how many bins each of them is cut; two more lie beyond its ends, one is for missing
-        values.
-    centers, scales : tuple of float
-        Of the numeric columns, for the sums of products; empty without them.
-    score_unit : float
-        By which the bins of scores are stretched; 0 where records were not counted by their scores.
-    gaps : bool
-        Whether records might miss values of columns without a fill, and were counted as such: so
-        it is for rows in memory, while a table drops these records.
+    Each numeric column is cut into `bins` in its range; two more lie beyond its ends, one is for
+    missing values. Centers and scales are empty without products, `score_unit`, which stretches the
+    bins of scores, is 0 where records were not counted by them. With `gaps` records might miss
+    values of columns without a fill, as rows in memory may; a table drops such records.
     """
 
     columns: tuple[Column, ...]

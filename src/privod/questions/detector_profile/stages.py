@@ -65,27 +65,9 @@ CERTAIN = 2.0  # deviations below the noisy number that there surely are records
 class Terms:
     """What is known before any row is looked at.
 
-    Parameters
-    ----------
-    columns : tuple of Numeric or Categorical
-        As declared, or with the range open.
-    budget : Fraction
-        What the losses of all stages add up to.
-    changed : int
-        How many cells of one histogram a record changes, by one each: 1 under AddRemove, 2 under
-        Replace.
-    noise_of : callable
-        The noise of sums, from a loss and what one record changes (absolute, squared).
-    drawn : callable
-        The noise that the sums really have, where parties draw it in shares.
-    guarantee : Guarantee
-        Of the whole.
-    seeded : bool
-        Whether the noise comes from a test seed.
-    gaps : bool
-        Whether records may miss values.
-    given : Layout, optional
-        The cells of an earlier release, to add up with.
+    A record changes `changed` cells of a histogram by one each: 1 under AddRemove, 2 under Replace.
+    `noise_of` gives the noise of sums from a loss and what one record changes (absolute, squared),
+    `drawn` the noise that they really have, where parties draw it in shares.
     """
 
     columns: tuple[Column, ...]
@@ -311,10 +293,7 @@ class ScoreSums:
 class ExactSums:
     """The sums of stages over the same rows; scores of records are computed once.
 
-    Parameters
-    ----------
-    add_up : callable
-        Adds up over all rows what a function makes of some of them.
+    `add_up` adds up over all rows what a function makes of some of them.
     """
 
     def __init__(self, add_up: Callable[[Callable[[Floats], Ints]], Ints]) -> None:
