@@ -29,6 +29,7 @@ LOW, HIGH = 0.0, 1000.0
 COLUMN = Numeric("x", LOW, HIGH)
 FANOUT, HEIGHT = 16, 4  # of the tree: 65,536 leaves
 CANDIDATES = 1 << 12  # of OpenDP's quantiles: equally spaced values
+FEW = 1 << 5  # of them with `--smoke`: it takes a second to build a mechanism of many
 
 
 def made_up(n: int) -> dict[str, Floats]:
@@ -88,14 +89,14 @@ def tree(_table: Table, values: Floats) -> list[float]:
     return found
 
 
-def opendp() -> Callable[[Table, Floats], list[float]] | None:
+def opendp(candidates: int) -> Callable[[Table, Floats], list[float]] | None:
     """OpenDP's own quantiles at a ninth each; None where it is not installed."""
     try:
         import opendp.prelude as dp
     except ImportError:
         return None
     dp.enable_features("contrib")
-    spaced = np.linspace(LOW, HIGH, CANDIDATES).tolist()
+    spaced = np.linspace(LOW, HIGH, candidates).tolist()
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
 
     def made(share: float) -> Any:
@@ -124,9 +125,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
-    n, runs = (2000, 2) if asked.smoke else (10_000, 15 if asked.quick else 60)
+    n, runs = (500, 1) if asked.smoke else (10_000, 15 if asked.quick else 60)
     ways: dict[str, Any] = {"ours": together, "separate": separate, "tree": tree}
-    theirs = opendp()
+    theirs = opendp(FEW if asked.smoke else CANDIDATES)
     if theirs is not None:
         ways["opendp"] = theirs
     errors: dict[str, list[float]] = {name: [] for name in ways}

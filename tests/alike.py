@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from privod.query.near import Alike, near_of
@@ -13,6 +14,7 @@ from privod.questions.novelty_labels.query import NoveltyLabels
 PARTS = ("max_distance", "tolerances", "weights")
 
 
+@cache  # questions say it as text, and tests ask again for every record
 def alike_of(query: AnomalyLabels | NoveltyLabels) -> Alike:
     """What makes records alike in a question."""
     near = near_of(query.near) if isinstance(query, AnomalyLabels) else crowd_of(query).near
@@ -20,6 +22,7 @@ def alike_of(query: AnomalyLabels | NoveltyLabels) -> Alike:
     return near
 
 
+@cache
 def crowd_of(query: NoveltyLabels) -> CrowdModel:
     """The crowd by which new records are labeled."""
     model = model_of(query.model)

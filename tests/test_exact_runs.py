@@ -49,8 +49,8 @@ needs_engine = pytest.mark.skipif(
 )
 COLUMNS = ("a", "b", "c")
 RANGE = (-8.0, 8.0)
-ROWS = 500
-OUTLIERS = (40, 41, 333)
+ROWS = 300
+OUTLIERS = (40, 41, 233)
 Points = NDArray[np.float64]
 
 
@@ -144,11 +144,11 @@ def test_over_rows_only_verdicts_are_opened_and_messages_do_not_tell_the_data(
         assert pooled(asked, points) == list(OUTLIERS)
         answers = run(asked, over_rows(points))
         assert answers["h1"].rows.tolist() == [40, 41]
-        assert answers["h2"].rows.tolist() == [133]
+        assert answers["h2"].rows.tolist() == [33]
         assert [answers[name].fits for name in ("h1", "c1")] == [True, None]
         assert len(answers["c1"].rows) == 0
         # The only words that anybody put together: two bits and its own verdicts, at two holders.
-        assert sorted(map(len, seen["opened"])) == [202, 302]
+        assert sorted(map(len, seen["opened"])) == [102, 202]
         # One computing party alone sees uniform words: no rank correlation beyond chance.
         for held in filter(lambda one: one is not None, seen["shares"]):
             for component in range(2):
@@ -166,7 +166,7 @@ def test_a_radius_mistyped_by_ten_opens_two_bits_and_nothing_else(
     seen: dict[str, list[Any]],
 ) -> None:
     asked = question(radius=0.25, sample=1000)
-    points = data(1)[:300]
+    points = data(1)
     assert len(pooled(asked, points)) > 150
     answers = run(asked, over_rows(points))
     for name in ("h1", "h2"):
@@ -179,7 +179,7 @@ def test_a_radius_mistyped_by_ten_opens_two_bits_and_nothing_else(
 @needs_engine
 def test_over_columns_all_holders_get_the_row_numbers() -> None:
     asked = question(partition="vertical", sample=1000, far_fraction=0.985)
-    points = data(3)[:300]
+    points = data(3)
     ids = [f"r{row}" for row in range(300)]
     tables = {"c1": table(points, ("b",)), "c2": None, "c3": None, "h": table(points, ("c", "a"))}
     acts = {
@@ -188,7 +188,7 @@ def test_over_columns_all_holders_get_the_row_numbers() -> None:
     }
     answers = run(asked, tables, acts)
     assert answers["c1"].rows.tolist() == answers["h"].rows.tolist() == pooled(asked, points)
-    assert len(answers["h"].rows) == 2
+    assert len(answers["h"].rows) == 3
 
 
 @needs_engine
@@ -203,7 +203,7 @@ def test_ids_that_do_not_match_end_the_run_before_anything_is_shared(
     ids: list[str], match: str, seen: dict[str, list[Any]]
 ) -> None:
     asked = question(partition="vertical")
-    points = data(3)[:300]
+    points = data(3)
     tables = {"c1": table(points, ("b", "a")), "c2": None, "c3": None, "h": table(points, ("c",))}
     good = [f"r{row}" for row in range(300)]
     acts = {"c1": with_ids(asked, good), "h": with_ids(asked, ids)}
@@ -227,7 +227,7 @@ def test_other_columns_or_rows_end_the_run_before_anything_is_shared(
     own: tuple[str, ...], rows: int | None, match: str, seen: dict[str, list[Any]]
 ) -> None:
     asked = question(partition="vertical")
-    points = data(3)[:300]
+    points = data(3)
     tables = {
         "c1": table(points, ("b", "a")),
         "c2": None,
@@ -265,7 +265,7 @@ def test_values_outside_the_agreed_ranges_open_no_verdict(seen: dict[str, list[A
             return made
 
     asked = question(sample=1000)
-    tables = over_rows(data(1)[:300])
+    tables = over_rows(data(1))
     liar = Wrapping(**vars(asked))
     answers = run(asked, tables, {"h1": liar.take_part})
     for name in ("h1", "h2"):
@@ -287,7 +287,7 @@ def test_a_lost_engine_ends_the_run_for_everybody(
 
     monkeypatch.setattr(EngineProcess, "compute", killed)
     with pytest.raises(ProtocolAborted, match="No verdict was opened"):
-        run(question(sample=1000), over_rows(data(1)[:300]))
+        run(question(sample=1000), over_rows(data(1)))
     assert seen["opened"] == []
 
 
@@ -303,7 +303,7 @@ def test_a_holder_that_sends_two_versions_is_noticed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(protocol, "split", two_versions)
     monkeypatch.setattr(EngineProcess, "compile", lambda *_: "00" * 32)  # not needed to notice
     with pytest.raises(ProtocolAborted, match=r"hold different shares in 'comparing inputs'"):
-        run(question(sample=1000), over_rows(data(1)[:300]))
+        run(question(sample=1000), over_rows(data(1)))
 
 
 # what is not protected: attacks that succeed
@@ -341,7 +341,7 @@ def test_a_dishonest_computing_party_with_verdicts_reads_a_victim_unnoticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = question(sample=1000)
-    points = data(1)[:400]
+    points = data(1)
     victim, per, far = 123, 25, 2_000_000_000  # integers of a record that nobody can have
     own = per * len(COLUMNS)
     top = int(asked.steps() * (RANGE[1] - RANGE[0]) / asked.radius)
@@ -373,7 +373,7 @@ def test_a_dishonest_computing_party_with_verdicts_reads_a_victim_unnoticed(
     tables = {"c1": table(points[:own]), "c2": None, "c3": None, "h": table(points)}
     answers = run(asked, tables, {"c1": attack})
     assert [row for row in answers["h"].rows.tolist() if row not in OUTLIERS] == []
-    assert set(answers["h"].rows.tolist()) == {40, 41, 333}  # every honest verdict is right
+    assert set(answers["h"].rows.tolist()) == set(OUTLIERS)  # every honest verdict is right
     verdict = np.zeros(own, bool)
     verdict[answers["c1"].rows] = True
     true = asked.integers(points[[victim]], COLUMNS)[0]

@@ -22,7 +22,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import log
 from typing import Any
@@ -302,14 +302,16 @@ def main() -> None:
     asked = parser.parse_args()
     quick = asked.quick or asked.smoke
     report = Report("raval", quick)
-    claimed = synthetic("Corel", 2000, 8) if quick else real("credit_fraud", "")
+    few = 1000 if asked.smoke else 2000
+    cut = few // 8 if asked.smoke else few
+    claimed = synthetic("Corel", few, 8).cut(cut) if quick else real("credit_fraud", "")
     if claimed is not None and not asked.iterations:
         whole = algorithm3(claimed)
         report.table("algorithm3", whole, "Algorithm 3 on all rows beside one holder")
     if asked.algorithm3:
         return
     household = partial(synthetic, "Household", d=3)
-    spent = bytes_of_rounds(household(2000), [250], [1, 2] if quick else [1, 10, 100])
+    spent = bytes_of_rounds(household(few), [few // 8], [1, 2] if quick else [1, 10, 100])
     report.table("iterations", spent, "Figure 2: bytes of two players' iterations")
     if asked.iterations:
         return
@@ -323,12 +325,14 @@ def main() -> None:
     ]
     runs, sizes = RUNS, [9000, 100_000, 1_000_000]
     if quick:
-        n = 3000 if asked.smoke else 12_000
-        sets, sizes = [partial(synthetic, "Corel", n, 8)], [900 if asked.smoke else 9000]
+        n = few if asked.smoke else 12_000
+        sets, sizes = [partial(synthetic, "Corel", n, 8)], [cut if asked.smoke else 9000]
         runs = [run for run in RUNS if run.n_parties > 2]
-    small = np.random.default_rng(0).normal(size=(2000, 3))
+        if asked.smoke:
+            runs = [replace(run, most_rows=cut) for run in runs]
+    small = np.random.default_rng(0).normal(size=(few, 3))
     HashedOutliers(radius=1.0, far_fraction=0.99).find(small)  # compiled before anything is timed
-    second = bytes_against_size(household(max(sizes)), sizes)
+    second = bytes_against_size(household(max(few, *sizes)), sizes)
     report.table("figure2", second, "Table I and Figure 2: exchanges and bytes of one party")
     table, first, third, joint = [], [], [], []
     for load in sets:

@@ -531,7 +531,7 @@ def main() -> None:
     scale = least if asked.quick else Scale(40, 5, 100, asked.tables, asked.minutes)
     parts = asked.only or PARTS
     report = Report("shafieinejad", asked.quick)
-    small = [name for name in TABLES if name.endswith("reduced")]
+    small = [name for name in TABLES if name.endswith("reduced")][: 1 if asked.smoke else None]
     for name in asked.data or (small if asked.quick else TABLES):
         file, domain = TABLES[name]
         table, reduced = read(data_frame(file), domain), name.endswith("reduced")
