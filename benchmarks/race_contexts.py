@@ -57,14 +57,18 @@ TITLES = (
     "Professor",
     "Vice-President",
 )
-DOMAIN = Domain(
-    (
-        Categorical("job_title", TITLES),
-        Categorical("employer", EMPLOYERS),
-        Categorical("year", tuple(range(2004, 2012))),
-        Numeric("salary", 100_000, 1_000_000),
+
+
+def domain_of(most: int) -> Domain:
+    """At most so many categories in each column."""
+    return Domain(
+        (
+            Categorical("job_title", TITLES[:most]),
+            Categorical("employer", EMPLOYERS[:most]),
+            Categorical("year", tuple(range(2004, 2012))[:most]),
+            Numeric("salary", 100_000, 1_000_000),
+        )
     )
-)
 
 
 @dataclass(frozen=True)
@@ -89,27 +93,27 @@ def figure(name: str, value: float) -> None:
     FIGURES[name] = value
 
 
-def table() -> tuple[str, Table]:
+def table(domain: Domain) -> tuple[str, Table]:
     """The real table if it is at hand, else one of the same shape."""
     if data_folder() is not None:
-        return "ontario_salary", read(data_frame("ontario_salary"), DOMAIN)
+        return "ontario_salary", read(data_frame("ontario_salary"), domain)
     rng = np.random.default_rng(0)
     n = 50_834
     columns: dict[str, object] = {}
-    for column in DOMAIN.categorical():
+    for column in domain.categorical():
         shares = rng.dirichlet(np.full(len(column.values), 2.0))
         columns[column.name] = np.array(column.values, dtype=object)[
             rng.choice(len(column.values), n, p=shares)
         ]
     columns["salary"] = 100_000 + rng.gamma(1.2, 30_000, n).round(2)
-    return "generated", Table(DOMAIN, columns)
+    return "generated", Table(domain, columns)
 
 
 def person(kind: str, rows: Table, rank: int) -> Person:
     """The record at a rank of the salaries."""
     salaries = rows.numbers(("salary",))[:, 0]
     row = int(np.argsort(salaries, kind="stable")[rank])
-    columns = DOMAIN.categorical()
+    columns = rows.domain.categorical()
     codes = rows.codes()[row]
     values = {c.name: c.values[code] for c, code in zip(columns, codes, strict=True)}
     return Person(kind, values, float(salaries[row]))
@@ -214,7 +218,7 @@ def largest_space(rows: Table, bits: int) -> None:
     rng = np.random.default_rng(1)
     extra = bits - 22
     more = (Categorical("unit", tuple(range(extra + 1))),)
-    domain = Domain((*DOMAIN.columns, *more))
+    domain = Domain((*rows.domain.columns, *more))
     columns = {**rows.columns(), "unit": rng.integers(0, extra + 1, len(rows))}
     wide = Table(domain, columns)
     one = person("2**26 contexts", rows, -500)
@@ -238,9 +242,9 @@ def with_ranges(rows: Table) -> None:
     middle, which has the most ranges: 20 of each column.
     """
     rng = np.random.default_rng(2)
-    attributes = DOMAIN.categorical(("job_title", "employer"))
+    attributes = rows.domain.categorical(("job_title", "employer"))
     numbers = (Numeric("year", 2004, 2012), Numeric("in_office", 0, 40))
-    domain = Domain((*attributes, *numbers, *DOMAIN.numeric()))
+    domain = Domain((*attributes, *numbers, *rows.domain.numeric()))
     in_office = np.minimum(rng.gamma(2.0, 6.0, len(rows)), 40)
     columns = {**rows.columns(), "in_office": in_office}
     columns["year"] = np.asarray(columns["year"], dtype=float)
@@ -266,7 +270,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one record, no 2**26 contexts")
     parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     options = parser.parse_args()
-    source, rows = table()
+    source, rows = table(domain_of(4 if options.smoke else 100))
     if options.smoke:
         rows = Table(rows.domain, {name: values[:2000] for name, values in rows.columns().items()})
     print(

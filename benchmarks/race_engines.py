@@ -455,7 +455,7 @@ def main() -> None:
     races = {}
     quick = given.quick or given.smoke
     if given.smoke:
-        few = ("register", "grid", "register_in_parquet", "grid_in_parquet")
+        few = ("register_in_parquet", "grid_in_parquet")
         given.without = [step for step in STEPS if step not in few]
     for name in given.sets or (
         QUICK_SETS[:1] if given.smoke else QUICK_SETS if quick else EVERY_TIME

@@ -17,6 +17,9 @@ from privod.data.examples import data_folder, data_frame
 settings.register_profile("privod", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("privod")
 
+# Spark runs for seconds in tests: less time is spent on compiling Java, and on its threads.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # A module that starts servers, sites or databases, plays long games, or searches large spaces says
 # so in a line of its own. All others belong to the fast subset: `make quick`.
 SLOW = "\n# slow: left out by `make quick`\n"
