@@ -40,7 +40,6 @@ class Equal:
 
     @property
     def size(self) -> int:
-        """How many bins there are."""
         return self.bins
 
     @property
@@ -73,7 +72,6 @@ class Octaves:
 
     @property
     def size(self) -> int:
-        """How many bins there are."""
         return self.octaves
 
     def places(self, values: NDArray[np.generic]) -> Ints:
@@ -90,7 +88,6 @@ class Codes:
     size: int
 
     def places(self, values: NDArray[np.generic]) -> Ints:
-        """The codes themselves."""
         return np.asarray(values, np.int64)
 
 
@@ -113,11 +110,9 @@ class Edges:
 
     @property
     def size(self) -> int:
-        """How many bins there are."""
         return len(self.edges) - 1
 
     def places(self, values: NDArray[np.generic]) -> Ints:
-        """The bin of each value."""
         numbers = np.asarray(values, np.float64)
         inside = (numbers >= self.edges[0]) & (numbers <= self.edges[-1])
         found = np.searchsorted(self.edges, numbers, side="right") - 1
@@ -136,11 +131,9 @@ class WithGaps:
 
     @property
     def size(self) -> int:
-        """How many bins there are."""
         return self.inner.size + self.more
 
     def places(self, values: NDArray[np.generic]) -> Ints:
-        """The bin of each value."""
         numbers = np.asarray(values, np.float64)
         known = np.isfinite(numbers)
         found = self.inner.places(np.where(known, numbers, 0.0))

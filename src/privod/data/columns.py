@@ -204,7 +204,6 @@ class Date(Numeric):
         return Date(self.name, *steps, day_first=self.day_first, **own)
 
     def to_json(self) -> dict[str, Any]:
-        """The declaration as plain values."""
         shown = {"low": self.shown(self.low), "high": self.shown(self.high)}
         data: dict[str, Any] = {"name": self.name, "type": self.type, **shown}
         fill = None if self.fill is None else self.shown(self.fill)
@@ -269,7 +268,6 @@ class Ordinal(Numeric):
         return Ordinal(self.name, self.values)
 
     def to_json(self) -> dict[str, Any]:
-        """The declaration as plain values."""
         fill = None if self.fill is None else self.values[int(self.fill)]
         data = {"name": self.name, "type": self.type, "values": list(self.values)}
         return data | _given(fill=fill)
@@ -328,7 +326,6 @@ class Categorical:
         return _written(self.values[int(number)])
 
     def to_json(self) -> dict[str, Any]:
-        """The declaration as plain values."""
         data: dict[str, Any] = {"name": self.name, "values": list(self.declared)}
         return data | _given(fill=self.fill, other=self.other or None)
 
@@ -351,7 +348,6 @@ class Boolean(Categorical):
         Categorical.__init__(self, name, (False, True), fill)
 
     def to_json(self) -> dict[str, Any]:
-        """The declaration as plain values."""
         return {"name": self.name, "type": self.type} | _given(fill=self.fill)
 
 

@@ -138,7 +138,6 @@ class CsvBytes:
     called: str
 
     def open(self, mode: Literal["rb"]) -> BinaryIO:  # noqa: ARG002 - as a path has it
-        """The bytes as an open file."""
         return io.BytesIO(self.data)
 
     def __str__(self) -> str:

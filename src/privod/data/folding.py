@@ -167,11 +167,9 @@ class CellCounts:
         return tuple(binning.size for _, binning in self.axes)
 
     def start(self) -> Ints:
-        """All cells empty."""
         return np.zeros(self.shape, dtype=np.int64)
 
     def add(self, state: Ints, block: Block) -> Ints:
-        """Count each row in its cell."""
         numbers, codes = iter(block.numbers.T), iter(block.codes.T)
         cells = np.zeros(len(block), dtype=np.int64)
         inside = np.ones(len(block), dtype=bool)
@@ -186,7 +184,6 @@ class CellCounts:
         return state
 
     def merge(self, left: Ints, right: Ints) -> Ints:
-        """Add cell by cell."""
         left += right
         return left
 
@@ -205,19 +202,15 @@ class RowSums:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The categorical ones."""
         return tuple(name for name in self.columns if name not in self.numbers)
 
     def start(self) -> Ints:
-        """What no rows add up to."""
         return self.work(np.empty((0, len(self.columns))))
 
     def add(self, state: Ints, block: Block) -> Ints:
-        """Add the sums of a block of rows."""
         return self.merge(state, self.work(self._rows(block)))
 
     def merge(self, left: Ints, right: Ints) -> Ints:
-        """Add number by number."""
         left += right
         return left
 
@@ -238,7 +231,6 @@ class SomeRows:
     place: Callable[[Block], Floats]
 
     def start(self) -> Floats:
-        """None."""
         nothing = Block(np.empty((0, len(self.numbers))), np.empty((0, len(self.codes)), np.int64))
         return self.place(nothing)
 
@@ -247,7 +239,6 @@ class SomeRows:
         return self.merge(state, self.place(block))
 
     def merge(self, left: Floats, right: Floats) -> Floats:
-        """The lowest of both."""
         both = np.concatenate([left, right])
         if len(both) <= MOST_LOOKED_AT:
             return both

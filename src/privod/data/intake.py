@@ -118,13 +118,11 @@ class IntakeReport:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain values."""
         columns = [vars(column).copy() for column in self.columns]
         return {**vars(self), "columns": columns, "remarks": list(self.remarks)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> IntakeReport:
-        """Read what `to_json` wrote."""
         try:
             columns = tuple(ColumnReport(**column) for column in data["columns"])
             report = cls(**{**data, "columns": columns, "remarks": tuple(data["remarks"])})

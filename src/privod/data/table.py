@@ -102,7 +102,6 @@ class RowsInMemory:
         return folded_in_threads(fold, self._length, partial(self._blocks, fold))
 
     def sweep(self, sweep: Sweep[State]) -> State:
-        """Add up part by part."""
         points: list[list[NDArray[np.float64]]] = [[] for _ in range(sweep.n_parts)]
         for block in self._blocks(sweep, 0, self._length):
             for number, some in sweep.spread(block):
@@ -118,7 +117,6 @@ class RowsInMemory:
         )
 
     def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
-        """The same, block by block."""
         return self._blocks(Records(tuple(numbers), tuple(codes)), 0, self._length)
 
     def _blocks(self, fold: Fold[Any] | Sweep[Any], start: int, end: int) -> Iterator[Block]:

@@ -109,20 +109,16 @@ class _Seen(Generic[Inner]):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The numeric columns that must be read."""
         return self.view.numbers(self.inner.numbers)
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The categorical columns that must be read."""
         return self.view.codes(self.inner.codes)
 
     def start(self) -> Any:
-        """What nothing adds up to."""
         return self.inner.start()
 
     def merge(self, left: Any, right: Any) -> Any:
-        """Add two parts."""
         return self.inner.merge(left, right)
 
 
@@ -130,7 +126,6 @@ class SeenFold(_Seen[Fold[Any]]):
     """A fold over what a view shows."""
 
     def add(self, state: Any, block: Block) -> Any:
-        """Add what is seen of a block."""
         return self.inner.add(state, self.view.of(block, self.inner.numbers, self.inner.codes))
 
 
@@ -139,15 +134,12 @@ class SeenSweep(_Seen[Sweep[Any]]):
 
     @property
     def n_parts(self) -> int:
-        """How many parts there are."""
         return self.inner.n_parts
 
     def spread(self, block: Block) -> Iterable[tuple[int, Floats]]:
-        """The points of what is seen of a block."""
         return self.inner.spread(self.view.of(block, self.inner.numbers, self.inner.codes))
 
     def part(self, number: int, read: Callable[[int], Iterable[Floats]]) -> Any:
-        """One part."""
         return self.inner.part(number, read)
 
 
@@ -159,15 +151,12 @@ class Records:
     codes: tuple[str, ...] = ()
 
     def start(self) -> int:
-        """None."""
         return 0
 
     def add(self, state: int, block: Block) -> int:
-        """Count a block."""
         return state + len(block)
 
     def merge(self, left: int, right: int) -> int:
-        """Add up."""
         return left + right
 
 
@@ -202,26 +191,21 @@ class SeenRows:
 
     @property
     def most_records(self) -> int | None:
-        """How many there may be, as declared."""
         return self.base.most_records
 
     def fold(self, fold: Fold[State]) -> State:
-        """Add up over the rows that are seen."""
         found: State = self.base.fold(SeenFold(fold, self.view))
         return found
 
     def sweep(self, sweep: Sweep[State]) -> State:
-        """Add up over parts."""
         found: State = self.base.sweep(SeenSweep(sweep, self.view))
         return found
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
-        """All rows that are seen, in some columns and a fixed order."""
         shape = len(numbers), len(codes)
         return one_block(self.in_order(numbers, codes), len(self), shape)
 
     def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
-        """The same, block by block."""
         seen = SeenFold(Records(tuple(numbers), tuple(codes)), self.view)
         for block in self.base.in_order(seen.numbers, seen.codes):
             yield self.view.of(block, tuple(numbers), tuple(codes))

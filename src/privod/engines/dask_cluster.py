@@ -113,7 +113,6 @@ class DaskCluster:
             )
 
     def fold(self, rows: RegisteredRows, fold: Fold[State]) -> State | None:
-        """Add up on the workers; None if that did not come about, whatever the reason."""
         with suppress(Exception):  # then the rows are added up where we are
             n_tasks = TASKS_PER_THREAD * self._n_threads()
             plan = Plan.of(rows, fold)
@@ -121,7 +120,6 @@ class DaskCluster:
         return None
 
     def sweep(self, rows: RegisteredRows, sweep: Sweep[State]) -> State | None:
-        """Add up parts that look at others too, on the workers; None if it did not come off."""
         with suppress(Exception):
             n_tasks = SWEEPS_PER_THREAD * self._n_threads()
             plan = Plan.of(rows, sweep)

@@ -42,12 +42,10 @@ class DuckdbTable(SourceInPlace):
     """The rows of a table by their numbers in DuckDB, which a file that is not written to keeps."""
 
     def rows_of(self, piece: int) -> range:
-        """A stretch of row numbers."""
         n = self._place["rows"]
         return range(n * piece // self.pieces, n * (piece + 1) // self.pieces)
 
     def raw(self, piece: int, names: Sequence[str]) -> Iterator[tuple[Any, Cells]]:
-        """What the table holds, with the numbers of its rows."""
         rows = self.rows_of(piece)
         columns = ", ".join(["rowid", *map(quoted, names)])
         sql = (
@@ -100,7 +98,6 @@ class DuckdbTable(SourceInPlace):
             raise InvalidData(CHANGED)
 
     def sealed_again(self) -> bool:
-        """Whether every row is the one that was registered."""
         return self.kept_again() and in_threads(self._lanes, self.pieces) == self._place["lanes"]
 
 

@@ -183,7 +183,6 @@ class FilesInPlace(SourceInPlace):
         return self._groups[n * piece // self.pieces : n * (piece + 1) // self.pieces]
 
     def rows_of(self, piece: int) -> range:
-        """The rows of some row groups."""
         share = self._share(piece)
         return range(share[0][2], share[-1][2] + share[-1][3]) if share else range(0)
 
@@ -239,7 +238,6 @@ class FilesInPlace(SourceInPlace):
                 raise InvalidData(CHANGED)
 
     def sealed_again(self) -> bool:
-        """Whether every file is, as a whole, the one that was registered."""
         files = enumerate(self._place["files"], start=1)
         return self.kept_again() and all(
             self._as_sealed(Path(about["path"]), number) for number, about in files

@@ -83,15 +83,12 @@ class SealedWriter(io.RawIOBase):
         self.seal = ""
 
     def writable(self) -> bool:
-        """It is."""
         return True
 
     def tell(self) -> int:
-        """How much was written."""
         return self._size
 
     def write(self, data: Any) -> int:
-        """Write and seal."""
         view = memoryview(data).cast("B")
         self._file.write(view)
         self._size += len(view)
@@ -154,24 +151,19 @@ class SealedReader(io.RawIOBase):
             raise InvalidData(CHANGED)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
         super().close()
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
         return True
 
     def tell(self) -> int:
-        """Where the next byte is read."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to where the next byte is read."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(0, base + offset)
         return self._at

@@ -105,7 +105,6 @@ class RegisteredRows:
 
     @property
     def most_records(self) -> int:
-        """How many there may be, as declared."""
         return self.size.most_records
 
     @property
@@ -123,7 +122,6 @@ class RegisteredRows:
             self._engine.check(self)
 
     def fold(self, fold: Fold[State]) -> State:
-        """Add up piece by piece."""
         if self._engine is not None:
             found = self._engine.fold(self, fold)
             if found is not None:
@@ -131,7 +129,6 @@ class RegisteredRows:
         return self.fold_here(fold, range(self.source.pieces))
 
     def sweep(self, sweep: Sweep[State]) -> State:
-        """Add up part by part."""
         if self._engine is not None:
             found = self._engine.sweep(self, sweep)
             if found is not None:
@@ -203,7 +200,6 @@ class RegisteredRows:
         return one_block(self.in_order(numbers, codes), len(self), (len(numbers), len(codes)))
 
     def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
-        """The same, block by block."""
         for piece in range(self.source.pieces):
             yield from self.source.read(piece, numbers, codes)
 

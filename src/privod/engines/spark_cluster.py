@@ -92,7 +92,6 @@ class SparkCluster:
             ) from None
 
     def close(self) -> None:
-        """Disconnect, and stop what was started here."""
         with suppress(Exception):
             self.session.stop()
 
@@ -111,7 +110,6 @@ class SparkCluster:
             )
 
     def fold(self, rows: RegisteredRows, fold: Fold[State]) -> State | None:
-        """Add up on the executors; None if that did not come about, whatever the reason."""
         if isinstance(rows.source, SparkTable):
             return rows.source.fold(fold)
         n_tasks = min(rows.source.pieces, TASKS_PER_THREAD * self._n_threads())
@@ -119,7 +117,6 @@ class SparkCluster:
         return cast("State | None", found)
 
     def sweep(self, rows: RegisteredRows, sweep: Sweep[State]) -> State | None:
-        """Add up parts that look at others too, on the executors; None if it did not come off."""
         if isinstance(rows.source, SparkTable):
             return None
         n_tasks = min(sweep.n_parts, SWEEPS_PER_THREAD * self._n_threads())
@@ -309,7 +306,6 @@ class SparkTable:
             raise InvalidData(CHANGED)
 
     def sealed_again(self) -> bool:
-        """Whether every row is there, and no other."""
         try:
             return bool(self.tallied()[0].tolist() == self._place["sums"])
         except Exception:

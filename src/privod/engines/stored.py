@@ -29,7 +29,6 @@ class StoredSource:
 
     @property
     def pieces(self) -> int:
-        """One is a partition."""
         return len(self._paths)
 
     def read(self, piece: int, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
@@ -58,7 +57,6 @@ class StoredSource:
             raise InvalidData(CHANGED)
 
     def sealed_again(self) -> bool:
-        """Whether every partition is, as a whole, the one that was written."""
         return all(
             sealed_again(path, self._salt, number) == seal
             for number, (path, seal) in enumerate(zip(self._paths, self._seals, strict=True))

@@ -112,7 +112,6 @@ class DiscreteGaussian(Law):
         return Loss(gaussian_loss.epsilon(self.sigma2, chance, changed), chance)
 
     def draw(self, shape: Shape, randomness: Randomness) -> Ints:
-        """Return an array of independent draws."""
         drawn: Ints = randomness.draw(self, np.zeros(shape, dtype=np.int64))
         return drawn
 
@@ -150,7 +149,6 @@ class DiscreteGaussian(Law):
         return float(law[sizes >= threshold][::-1].sum())
 
     def quantile(self, confidence: float) -> int:
-        """The smallest size that the noise stays within with at least this probability."""
         if not 0 < confidence < 1:
             raise InvalidParameter("confidence", "must lie in (0, 1)", confidence, "Try 0.95.")
         low, high = -1, math.ceil(40 * self.sigma) + 1  # float tails are 0 there
@@ -198,7 +196,6 @@ class _Sampler:
             self._sure, self._possible = self._chances()
 
     def draw(self, n: int, randomness: Randomness) -> Ints:
-        """Return `n` independent draws."""
         drawn, accepted = self._propose(n, randomness)
         rejected = np.flatnonzero(~accepted)
         while rejected.size:

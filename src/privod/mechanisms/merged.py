@@ -106,7 +106,6 @@ class MergedNoise:
         return math.sqrt(sum(laplace) + sum(others))
 
     def quantile(self, confidence: float) -> int:
-        """The smallest size that the noise stays within with at least this probability."""
         if self.single is not None:
             return self.single.quantile(confidence)
         if not 0 < confidence < 1:
@@ -125,7 +124,6 @@ class MergedNoise:
 
     @classmethod
     def from_json(cls, data: Any) -> MergedNoise:
-        """Read back what `to_json` wrote."""
         wrong = InvalidData("The noise must be a list of ascending scales with numbers of draws.")
         if not isinstance(data, list) or not 0 < len(data) <= MOST_SCALES:
             raise wrong

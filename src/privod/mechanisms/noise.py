@@ -53,7 +53,6 @@ class Geometric:
         object.__setattr__(self, "scale", _checked_scale(self.scale))
 
     def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
-        """Return an array of independent draws."""
         drawn = np.empty(shape, dtype=np.int64)
         flat = drawn.reshape(-1)
         for start in range(0, flat.size, BLOCK):

@@ -256,7 +256,6 @@ class Top(_Chosen):
         return self.choice.loss(sensitivity) * self.n_chosen
 
     def zcdp(self, sensitivity: Number) -> Zcdp:
-        """What all choices together lose in the concentrated sense."""
         return Zcdp(self.n_chosen * self.choice.zcdp(sensitivity).rho)
 
     def choose(

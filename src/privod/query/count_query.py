@@ -67,12 +67,10 @@ class NoisyTotal:
         return NoisyTotal(self.count + other.count, self.noise + other.noise)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {"count": self.count, "noise": self.noise.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> NoisyTotal:
-        """Read back what `to_json` wrote."""
         least, most = -LARGEST_COUNT, LARGEST_COUNT
         count = whole_number(data["count"], "count", at_least=least, at_most=most)
         return cls(count, MergedNoise.from_json(data["noise"]))

@@ -98,12 +98,10 @@ class Distances:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The numeric columns."""
         return tuple(name for name, _ in self.numeric)
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The categorical columns."""
         return tuple(name for name, _, _ in self.categorical)
 
     def points_of(self, block: Block) -> NDArray[np.float64]:

@@ -31,7 +31,6 @@ class Explanation:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
         return tuple(column.name for column in self.declared)
 
     def words(self, most: int = 3) -> list[str]:

@@ -200,12 +200,10 @@ class Scorer(Generic[Value]):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that a record must have, in order."""
         return self.value.columns
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether a record may miss a value (NaN) that no fill is declared for."""
         return self.value.takes_gaps
 
     @property
@@ -215,23 +213,18 @@ class Scorer(Generic[Value]):
 
     @property
     def hidden_share(self) -> float:
-        """Which share of the reference noise may hide: a threshold for fewer is a guess."""
         return self.value.hidden_share
 
     def scores(self, records: ArrayLike) -> Floats:
-        """The scores of records, with the columns in order; higher is more outlying."""
         return self.value.scores(records)
 
     def threshold(self, share: float) -> float | None:
-        """The score beyond which about this share of the reference lies; None: orders only."""
         return self.value.threshold(share)
 
     def share_beyond(self, score: float, confidence: float = 0.95) -> tuple[float, float] | None:
-        """Between which shares of the reference score higher, noise considered; None if unknown."""
         return self.value.share_beyond(score, confidence)
 
     def explain(self, records: ArrayLike) -> Explanation | None:
-        """What each column adds to the score of each record; None if unknown."""
         return self.value.explain(records)
 
     def merge(self, *others: Scorer[Value]) -> Self:

@@ -140,7 +140,6 @@ class Context:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Attributes, values and bits."""
         attributes = [
             {"name": name, "values": [_plain(value) for value in values]}
             for name, values in self.attributes
@@ -149,7 +148,6 @@ class Context:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Context:
-        """Read back what `to_json` wrote."""
         attributes = tuple(
             (one["name"], tuple(_from_plain(value) for value in one["values"]))
             for one in data["attributes"]

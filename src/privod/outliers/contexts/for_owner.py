@@ -45,7 +45,6 @@ class LocalContexts:
         return f"{WARNING} {text}{there}"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
         return {
             "private": False,
             "warning": WARNING,

@@ -46,12 +46,10 @@ class Interval:
         return f"from {self.low:.10g} {to} {self.high:.10g}"
 
     def to_json(self) -> dict[str, Any]:
-        """Its ends."""
         return {"from": self.low, "to" if self.last else "below": self.high}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Interval:
-        """Read back what `to_json` wrote."""
         last = "to" in data
         return cls(float(data["from"]), float(data["to" if last else "below"]), last)
 
@@ -90,7 +88,6 @@ class Ordered:
 
     @property
     def name(self) -> str:
-        """The column's name."""
         return self.column.name
 
     @cached_property

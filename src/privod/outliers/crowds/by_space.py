@@ -111,15 +111,12 @@ class CreditsBySpace:
 
     @property
     def n_parts(self) -> int:
-        """One for each box."""
         return len(self.boxes)
 
     def start(self) -> int:
-        """No point counts anything."""
         return 0
 
     def merge(self, left: int, right: int) -> int:
-        """Add up."""
         return left + right
 
     def spread(self, block: Block) -> Iterator[tuple[int, Floats]]:
@@ -140,7 +137,6 @@ class CreditsBySpace:
             waiting.append((middle, end, points[~is_lower]))
 
     def part(self, number: int, read: Read) -> int:
-        """What the points of one box count."""
         low, high = self.boxes.low[number], self.boxes.high[number]
         chunks = self._chunks(read, *self._around(low, high))
         near = next(chunks, None)

@@ -45,17 +45,14 @@ class AllCells(_Cells):
     """How many rows each cell holds, by cell index."""
 
     def start(self) -> Ints:
-        """All cells empty."""
         return np.zeros(self.cells_per_axis ** len(self.numbers), dtype=np.int64)
 
     def add(self, state: Ints, block: Block) -> Ints:
-        """Count each row in its cell."""
         points = np.ascontiguousarray(block.numbers)
         count_dense(points, self.lows, self.scales, np.uint32(self.cells_per_axis), state)
         return state
 
     def merge(self, left: Ints, right: Ints) -> Ints:
-        """Add cell by cell."""
         left += right
         return left
 
@@ -79,11 +76,9 @@ class SomeCells(_Cells):
 
     @property
     def n_words(self) -> int:
-        """How many words a key has."""
         return -(-len(self.numbers) // (64 // self._bits))
 
     def start(self) -> PackedCells:
-        """No cell."""
         return PackedCells(np.empty((0, self.n_words), np.uint64), np.empty(0, np.int64))
 
     def add(self, state: PackedCells, block: Block) -> PackedCells:
@@ -113,13 +108,11 @@ class SomeCells(_Cells):
         ]
 
     def merge(self, left: PackedCells, right: PackedCells) -> PackedCells:
-        """Count the cells of both."""
         left, right = self._counted(left), self._counted(right)
         keys = np.concatenate([left.keys, right.keys])
         return PackedCells(*_summed(keys, np.concatenate([left.counts, right.counts])))
 
     def cells(self, state: PackedCells) -> OccupiedCells:
-        """The cells themselves."""
         state = self._counted(state)
         n_axes, per_word = len(self.numbers), 64 // self._bits
         cells = np.empty((len(state.keys), n_axes), dtype=np.int32)
@@ -150,7 +143,6 @@ class CellsBetween(SomeCells):
     end: int
 
     def keys_of(self, points: NDArray[np.float64]) -> Words:
-        """The key of each row in the range."""
         words = super().keys_of(points)
         first = words[:, 0]
         inside = first >= np.uint64(self.begin)

@@ -106,7 +106,6 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
 
     @cached_property
     def labels_moved(self) -> int:
-        """At most how many labels one record can move."""
         return self._near.labels_moved(self.columns, self.records)
 
     @cached_property

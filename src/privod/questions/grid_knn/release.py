@@ -95,11 +95,9 @@ class NoisyGrid(Scorable):
         return GridScorer.chosen(self, settings)
 
     def scores(self, records: ArrayLike) -> Floats:
-        """The scores of records with the usual settings."""
         return self.scorer().scores(records)
 
     def threshold(self, share: float) -> float:
-        """The score beyond which about this share of the reference lies, with these."""
         return self.scorer().threshold(share)
 
     def walk(
@@ -150,7 +148,6 @@ class NoisyGrid(Scorable):
         return {**summed, "cells": cells, "counts": counts}
 
     def header(self) -> dict[str, Any]:
-        """The grid, and the noise of its counts."""
         return {
             "columns": [column.to_json() for column in self.grid.columns],
             "cells_per_axis": self.grid.cells_per_axis,
@@ -160,12 +157,10 @@ class NoisyGrid(Scorable):
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The counts; the cells, where not all are kept."""
         return {"counts": self.counts} | ({} if self.cells is None else {"cells": self.cells})
 
     @classmethod
     def build(cls, header: dict[str, Any], array: ArrayOf) -> Self:
-        """Build a grid of parts that came from outside."""
         grid = Grid(checked_columns(header["columns"]), header["cells_per_axis"])
         threshold, cells, records = header["drop_below"], None, None
         if threshold is None:

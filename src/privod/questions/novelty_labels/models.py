@@ -62,11 +62,9 @@ class CrowdModel:
         return self.max_crowd - 1
 
     def records(self, rows: Any, columns: tuple[str, ...]) -> Records:
-        """Read the new records."""
         return self.near.records(rows, columns)
 
     def check(self, domain: Domain, columns: tuple[str, ...], records: Records) -> None:
-        """Raise `InvalidParameter` unless this can be asked of data in this domain."""
         self.near.check(domain, columns, records)
 
     def margins(
@@ -81,7 +79,6 @@ class CrowdModel:
         return self.near.labels_moved(columns, records)
 
     def held_per_record(self, columns: tuple[str, ...]) -> int:
-        """How many values of each record of the data are held at once."""
         return self.near.held_per_record(columns)
 
     def most_bytes(self, records: int, n_columns: int, n_asked: int) -> int:
@@ -130,11 +127,9 @@ class EditModel:
         return max(0, min(self.margin(nothing, np.array(record)) for record in records))
 
     def records(self, rows: Any, columns: tuple[str, ...]) -> Records:
-        """Read the new records."""
         return Tail().records(rows, columns)
 
     def check(self, domain: Domain, columns: tuple[str, ...], records: Records) -> None:
-        """Raise `InvalidParameter` unless this can be asked of data in this domain."""
         numeric = domain.numeric(numeric_columns(domain, columns))
         for record in records:
             self.try_out(numeric, np.array(record, dtype=float))

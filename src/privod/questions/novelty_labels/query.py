@@ -78,7 +78,6 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
 
     @cached_property
     def labels_moved(self) -> int:
-        """At most how many labels one record can move."""
         return self._model.labels_moved(self.columns, self.records)
 
     @cached_property
