@@ -218,7 +218,7 @@ def speed_goals(n: int, asked_for: int) -> None:
         ("uniform", spread[:100_000], spread[100_000:]),
     ):
         noisy = DiscreteLaplace(Fraction(1)).add_to(grid.all_counts(reference), secure())
-        asked = fresh[:asked_for]
+        asked = grid.cells_of(fresh[:asked_for])
         grid.walk(noisy, asked[:100], 10)
         seconds = min(_time(partial(grid.walk, noisy, asked, 10)) for _ in range(3))
         figure(f"scored_points_per_second_and_core_{kind}_d6_b8_k10", len(asked) / seconds)

@@ -259,7 +259,7 @@ def test_the_noise_of_many_cells_has_its_law() -> None:
 def test_scores_are_those_of_the_grid_held_in_memory() -> None:
     """With hardly any noise both walk over the exact counts."""
     table = Table(DOMAIN, ROWS)
-    places = ((5.2, 5.3), (9.7, 9.1), (0.0, 10.0))
+    places = ((5.5, 5.5), (9.5, 9.5), (0.5, 9.5))  # middles: a held grid walks from there
     query = replace(ASK, epsilon=10**6, records=places, max_steps=4)
     held = GridKnn(columns=("x", "y"), cells_per_axis=10, epsilon=10**6, drop_below=None)
     expected = held.answer(table, seeded(1)).value.walk(np.array(places), 30, "0.4")

@@ -94,7 +94,7 @@ def baselines(split: Split, cells: int) -> Iterator[tuple[str, dict[str, float]]
     yield "weighted k-NN", quality(split.labels, distances.sum(axis=1))
     grid = Grid(split.columns, cells)
     occupied = grid.occupied_counts(split.reference.numbers())
-    walked = grid.walk_some(occupied, split.test, N_NEIGHBORS)
+    walked = grid.walk_some(occupied, grid.cells_of(split.test), N_NEIGHBORS)
     yield "grid", quality(split.labels, walked.basic)
     yield "weighted grid", quality(split.labels, walked.weighted)
 
@@ -164,9 +164,8 @@ def by_ranges(split: Split, repeats: int) -> Rows:
         for cells, k in itertools.product(RANGES_CELLS, RANGES_NEIGHBORS):
             said = {"set": split.name, "ranges": whose, "b": cells, "k": k}
             grid = Grid(ranged.columns, cells)
-            walked = grid.walk_some(
-                grid.occupied_counts(ranged.reference.numbers()), ranged.test, k
-            )
+            occupied = grid.occupied_counts(ranged.reference.numbers())
+            walked = grid.walk_some(occupied, grid.cells_of(ranged.test), k)
             exact = quality(split.labels, walked.basic)
             rows.append({**said, "epsilon": "without noise", **summarized([exact])})
             for epsilon in RANGES_EPSILONS:

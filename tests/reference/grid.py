@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 __all__ = ["cell_of", "counts_of", "overshoot", "score"]
 
 Floats = NDArray[np.float64]
-INSIDE = 2.0**-20  # a point on a border is taken to lie so far inside its own cell
 
 
 def cell_of(point: Floats, lows: Floats, scales: Floats, cells_per_axis: int) -> tuple[int, ...]:
@@ -31,35 +30,22 @@ def counts_of(
 
 
 def score(
-    point: Floats,
-    lows: Floats,
-    scales: Floats,
+    own: tuple[int, ...],
     cells_per_axis: int,
     counts: dict[tuple[int, ...], int],
     n_neighbors: int,
     max_steps: int,
 ) -> tuple[int, int, float]:
     """Basic and weighted score in steps, and the needed share of the last count, cell by cell."""
-    own = cell_of(point, lows, scales, cells_per_axis)
-    place = [
-        min(max((float(x) - low) * scale, cell + INSIDE), cell + 1 - INSIDE)
-        for x, low, scale, cell in zip(point, lows, scales, own, strict=True)
-    ]
-
-    def distance(cell: tuple[int, ...]) -> float:
-        total = 0.0
-        for axis, where in enumerate(place):
-            total += abs(where - (cell[axis] + 0.5))
-        return total
 
     def steps(cell: tuple[int, ...]) -> int:
         return sum(abs(a - b) for a, b in zip(cell, own, strict=True))
 
-    every = itertools.product(range(cells_per_axis), repeat=len(place))
+    every = itertools.product(range(cells_per_axis), repeat=len(own))
     within = [cell for cell in every if steps(cell) <= max_steps]
     seen = total = last = 0
     share = 1.0
-    for cell in sorted(within, key=lambda cell: (distance(cell), cell)):
+    for cell in sorted(within, key=lambda cell: (steps(cell), cell)):
         count = counts.get(cell, 0)
         seen += count
         total += count * steps(cell)

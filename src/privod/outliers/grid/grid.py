@@ -1,9 +1,9 @@
 """A uniform grid over public ranges, its cell counts, and the walk outward from a point [Rauch].
 
-Every column is mapped linearly onto [0, 1] and cut into `cells_per_axis` equal intervals. A point's
-score is read off a walk over the cells in ascending L1 distance from the point to their centers,
-ties by cell index, that ends as soon as the counts add up to `n_neighbors`. No noise here: the
-counts may be exact or noisy.
+Every column is mapped linearly onto [0, 1] and cut into `cells_per_axis` equal intervals. A cell's
+score is read off a walk over the cells in ascending L1 distance from its middle to theirs, ties by
+cell index, that ends as soon as the counts add up to `n_neighbors`. No noise here: the counts may
+be exact or noisy.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from privod.errors import InvalidParameter
 from privod.outliers.grid.folds import AllCells, OccupiedCells, SomeCells
 from privod.outliers.grid.kernels.alike import number_alike
 from privod.outliers.grid.kernels.counts import cell_rows, overshoot_rows
-from privod.outliers.grid.kernels.dense import walk_dense
-from privod.outliers.grid.kernels.sparse import Buckets, walk_sparse
-from privod.outliers.grid.kernels.walks import INSIDE, Axes, Walked
+from privod.outliers.grid.kernels.walks import Buckets, Walked, walk_all, walk_some
 from privod.threads import in_threads
 
 Floats = NDArray[np.float64]
@@ -37,6 +35,7 @@ Cells = NDArray[np.int32]
 MOST_CELLS_PER_AXIS = 1_000_000
 FARTHEST = 1e6  # range lengths outside a range past which farther makes no difference
 FEWEST_BUCKETS = 256
+INSIDE = 2.0**-20  # of a cell: a point on a border lies in its own cell, by more than sums round
 ROWS_PER_CHUNK = 8192  # small enough to share scoring work evenly between threads
 
 
@@ -57,7 +56,7 @@ class WalkScores(NamedTuple):
     """
 
 
-_Kernel = Callable[[Floats, Walked], None]
+_Kernel = Callable[[Cells, Walked], None]
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,6 @@ class Grid:
 
     def _scale(self, column: Numeric) -> float:
         return Equal(column.low, column.high, self.cells_per_axis).scale
-
-    @property
-    def _placing(self) -> Axes:
-        return Axes(self._lows, self._scales, self.cells_per_axis)
 
     def counting(self) -> AllCells:
         """The fold that counts the rows of each of the n_cells cells."""
@@ -203,38 +198,30 @@ class Grid:
         return steps
 
     def walk(
-        self,
-        counts: Ints,
-        points: Floats,
-        n_neighbors: int,
-        max_depth: Fraction | None = None,
+        self, counts: Ints, cells: Cells, n_neighbors: int, max_depth: Fraction | None = None
     ) -> WalkScores:
-        """Score points against the counts of all cells."""
+        """Score cells against the counts of all."""
         if counts.min() >= 0 and counts.sum() < n_neighbors:  # no walk can end early: list none
-            return self.walk_some(self.occupied_of(counts), points, n_neighbors, max_depth)
-
-        axes, steps = self._placing, self.max_steps(max_depth)
-
-        def score(part: Floats, walked: Walked) -> None:
-            walk_dense(part, axes, counts, n_neighbors, steps, walked)
-
-        return self._score(score, points)
+            return self.walk_some(self.occupied_of(counts), cells, n_neighbors, max_depth)
+        per_axis, steps = self.cells_per_axis, self.max_steps(max_depth)
+        return self._score(
+            lambda part, walked: walk_all(part, per_axis, counts, n_neighbors, steps, walked), cells
+        )
 
     def walk_some(
         self,
         some: OccupiedCells,
-        points: Floats,
+        cells: Cells,
         n_neighbors: int,
         max_depth: Fraction | None = None,
     ) -> WalkScores:
-        """Score points against some cells with positive counts; all others count zero."""
+        """Score cells against some with positive counts; all others count zero."""
         buckets = self._buckets(some)
-        axes, steps = self._placing, self.max_steps(max_depth)
-
-        def score(part: Floats, walked: Walked) -> None:
-            walk_sparse(part, axes, buckets, n_neighbors, steps, walked)
-
-        return self._score(score, points)
+        per_axis, steps = self.cells_per_axis, self.max_steps(max_depth)
+        return self._score(
+            lambda part, walked: walk_some(part, per_axis, buckets, n_neighbors, steps, walked),
+            cells,
+        )
 
     def _buckets(self, some: OccupiedCells) -> Buckets:
         """The cells by what their first few axes say."""
@@ -249,16 +236,15 @@ class Grid:
         starts = np.searchsorted(keys, np.arange(n_buckets + 1)).astype(np.int64)
         return Buckets(cells, some.counts, prefix, starts)
 
-    def _score(self, score: _Kernel, points: Floats) -> WalkScores:
-        basic = np.empty(len(points), dtype=np.int64)
-        weighted = np.empty(len(points), dtype=np.int64)
-        share = np.empty(len(points))
+    def _score(self, score: _Kernel, cells: Cells) -> WalkScores:
+        n = len(cells)
+        basic, weighted, share = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
 
         def score_chunk(chunk: int) -> None:
             rows = slice(chunk * ROWS_PER_CHUNK, (chunk + 1) * ROWS_PER_CHUNK)
-            score(points[rows], Walked(basic[rows], weighted[rows], share[rows]))
+            score(cells[rows], Walked(basic[rows], weighted[rows], share[rows]))
 
-        in_threads(score_chunk, -(-len(points) // ROWS_PER_CHUNK))
+        in_threads(score_chunk, -(-n // ROWS_PER_CHUNK))
         per_axis = self.cells_per_axis
         return WalkScores(basic / per_axis, weighted / per_axis, (basic + share) / per_axis)
 

@@ -103,17 +103,20 @@ class NoisyGrid(Scorable):
     def walk(
         self, points: ArrayLike, n_neighbors: int = 5, max_depth: Number | None = None
     ) -> WalkScores:
-        """Walk outward from each point, as in [Rauch 2021]; a point outside a range is clipped.
+        """Walk outward from each point's cell [Rauch 2021]; a point outside a range is clipped.
 
         The walk ends when `n_neighbors` noisy records have been seen, or at `max_depth`, center to
         center in lengths of a range; None: at the end of the grid.
         """
         depth = walk_depth(n_neighbors, max_depth)
-        asked = scored_points(points, self.grid.n_axes)
+        asked = self.grid.cells_of(scored_points(points, self.grid.n_axes))
+        cells, numbers = different(asked)
         if self.cells is None:
-            return self.grid.walk(self.counts, asked, n_neighbors, depth)
-        some = OccupiedCells(self.cells, self.counts)
-        return self.grid.walk_some(some, asked, n_neighbors, depth)
+            walked = self.grid.walk(self.counts, cells, n_neighbors, depth)
+        else:
+            some = OccupiedCells(self.cells, self.counts)
+            walked = self.grid.walk_some(some, cells, n_neighbors, depth)
+        return WalkScores(*(part[numbers] for part in walked))
 
     @cached_property
     def believed(self) -> Ints:
@@ -211,10 +214,9 @@ class GridScorer(Scorer[NoisyGrid]):
         """The score of each record's cell."""
         grid = self.value.grid
         asked = scored_points(records, grid.n_axes)
-        cells, numbers = different(grid.cells_of(asked))
-        walked = self.value.walk(grid.centers_of(cells), self.n_neighbors, self.max_depth)
+        walked = self.value.walk(asked, self.n_neighbors, self.max_depth)
         found: Floats = getattr(walked, self.score_by)
-        return found[numbers] + grid.cells_outside(asked)
+        return found + grid.cells_outside(asked)
 
     def threshold(self, share: float) -> float:
         """The score beyond which about this share of the reference lies, from the grid alone.
