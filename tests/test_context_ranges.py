@@ -92,7 +92,7 @@ def test_connected_ranges_move_one_end_by_one_interval() -> None:
         context = space.context(choices)
         assert space.choices(context) == choices
         near = {space.context(other) for other in space.connected(choices)}
-        one_away = {one for one in context.connected() if contiguous(one)}
+        one_away = {one for one in reference.one_value_away(context) if contiguous(one)}
         assert near == {one for one in one_away if one.contains({"age": 44, "ward": "b"})}
         assert len(near) <= space.most_connected
 

@@ -190,13 +190,13 @@ def test_no_range_is_too_narrow() -> None:
     grid = Grid((Numeric("x", 0.0, 2.0**-500),), 3)
     points = np.array([[0.0], [2.0**-500]])
     assert grid.all_counts(points).sum() == 2
-    assert np.isfinite(grid.walk(grid.all_counts(points), points, 1).basic).all()
+    assert np.isfinite(grid.walk(grid.all_counts(points), grid.cells_of(points), 1).basic).all()
 
 
 def test_an_empty_reference_scores_everybody_alike_far() -> None:
     grid = unit_grid(2, 4)
     nothing = np.empty((0, 2))
-    asked = np.array([[0.3, 0.4], [3.6, 3.7]])
+    asked = grid.cells_of(np.array([[0.3, 0.4], [3.6, 3.7]]))
     dense = grid.walk(grid.all_counts(nothing), asked, 3)
     sparse = grid.walk_some(grid.occupied_counts(nothing), asked, 3)
     assert dense.basic.tolist() == sparse.basic.tolist() == [1.5, 1.5]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.data.table import Table
+from privod.errors import InvalidParameter
 from privod.outliers.contexts.contexts import Context, population
 
 Floats = NDArray[np.float64]
@@ -72,3 +74,11 @@ def histogram(others: Floats, value: float, share: float) -> bool:
     scale = bins / (high - low)
     place = np.minimum(np.floor((everyone - low) * scale), bins - 1)
     return bool((place == place[-1]).sum() < share * len(everyone))
+
+
+def one_value_away(context: Context) -> Iterator[Context]:
+    """The contexts that choose one value more or less, ranges or not."""
+    for place, bit in enumerate(context.bits):
+        bits = context.bits[:place] + ("0" if bit == "1" else "1") + context.bits[place + 1 :]
+        with suppress(InvalidParameter):  # the last value of an attribute was taken away
+            yield Context(context.attributes, bits)

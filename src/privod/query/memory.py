@@ -18,13 +18,13 @@ JUDGED = 1 << 18  # contexts that a search holds
 SCANNED = 1 << 26  # contexts that a direct choice weighs
 
 
-def folding_bytes(n_columns: int, n_numbers: int, words_a_row: int = 0) -> int:
+def folding_bytes(n_columns: int, n_numbers: int) -> int:
     """What adding up over blocks of rows takes, in every thread, and the answer's numbers.
 
     A thread holds a block of its columns four times (as they lie, side by side, scaled, cut), 24
     more words for each row, and its own sums twice.
     """
-    block = BLOCK_ROWS * (4 * n_columns + 24 + words_a_row)
+    block = BLOCK_ROWS * (4 * n_columns + 24)
     sums = 2 * n_numbers
     drawing = 16 * n_numbers  # noise: words of randomness, signs, sizes, and their sum
     return WORD * (available_threads() * (block + sums) + drawing) + BYTES_A_NUMBER * n_numbers

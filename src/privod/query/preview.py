@@ -36,29 +36,15 @@ SEARCHED_BELOW, TRIED_RATIO = 1000, Fraction(21, 20)  # where less epsilon may d
 
 @dataclass(frozen=True)
 class Preview:
-    """How far off an answer may be.
+    """How far off an answer may be, with 95 % certainty.
 
-    Parameters
-    ----------
-    about : str
-        What may be off, such as "each of the 8 counts".
-    margin : int or None
-        It is right to within this, with 95 % certainty; None where that depends on the rows.
-    apart : int or None
-        Two groups whose sizes differ by more than twice this are told apart, with 95 % certainty.
-    typical_share : float
-        Which share of the records a count of this kind typically holds.
-    loose : bool
-        Whether the margin is a bound that answers usually stay far within.
-    least_deviation : float or None
-        Where there is no margin: the least standard deviation that the noise can have.
-    least_margin : int or None
-        About the least margin that an answer, or a count beside a choice, can state where that
-        depends on the rows.
-    wrong_label : float or None
-        The chance that the label of a clear outlier, with no other record near it, is wrong.
-    words : str
-        The sentence, where it is none of the usual ones.
+    `margin` is what it is right to within, None where that depends on the rows; then the noise has
+    at least `least_deviation`, and an answer, or a count beside a choice, states about
+    `least_margin` at least. Answers usually stay far within a `loose` margin. Two groups are told
+    apart whose sizes differ by more than twice `apart`. A count of this kind typically holds
+    `typical_share` of the records. `wrong_label` is the chance that the label of a clear outlier,
+    with no other record near it, is wrong. `words` is the sentence, where it is none of the usual
+    ones.
     """
 
     about: str

@@ -8,7 +8,7 @@ ordered attribute are intervals, and a context that is looked at picks a run of 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -114,15 +114,6 @@ class Context:
             inside = fits if inside is None else inside & fits
         assert inside is not None  # noqa: S101 - a context has at least one attribute
         return inside
-
-    def connected(self) -> Iterator[Context]:
-        """The contexts one value away."""
-        for place, bit in enumerate(self.bits):
-            bits = self.bits[:place] + ("0" if bit == "1" else "1") + self.bits[place + 1 :]
-            try:
-                yield Context(self.attributes, bits)
-            except InvalidParameter:
-                continue  # the last value of an attribute was taken away
 
     def in_words(self) -> str:
         """The context for people; attributes that keep all their values are left out."""
