@@ -301,3 +301,23 @@ def test_what_could_not_be_read_again_is_not_entered(
     assert curator.history("people")
     assert curator.verify()
     curator.open_budget("people", Replace(), Loss(5), confirmed=True)
+
+
+def test_a_charge_reads_back_its_own_entry_and_no_more_however_long_the_ledger_is(
+    curator: Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Any] = []
+    found = chain.Entry.from_row
+
+    def counted(row: Any) -> chain.Entry:
+        read.append(row)
+        return found(row)
+
+    monkeypatch.setattr(chain.Entry, "from_row", counted)
+    lost = Guarantee(Loss("1e-6"), AddRemove())
+    times = []
+    for number in range(12):
+        read.clear()
+        curator.do(ChargeAhead("people", lost, f"fit {number}"))
+        times.append(len(read))
+    assert len(set(times)) == 1

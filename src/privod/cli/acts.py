@@ -14,10 +14,10 @@ from typer.main import get_command
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, DatabaseUrl, Directory, curator_at
 from privod.cli.output import emit, words
 from privod.curator import Curator
-from privod.curator.protection import FOR_OWNER
+from privod.curator.protection import crowd_figures
 from privod.errors import NeedsConfirmation
 from privod.ledger.acts import ACTS, Act, OpenBudget, Part, parts_of
-from privod.privacy import CrowdAdjacency, adjacency_from_text
+from privod.privacy import adjacency_from_text
 from privod.wire.acts import shown
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _command(act: type[Act[Any]]) -> Callable[..., None]:
 
     taken = [_parameter("name", Annotated[str, typer.Argument(help="The data set.")])]
     taken += [_told(part) for part in sorted(told, key=lambda part: not part.first)]
-    taken += [_parameter("yes", Yes, False)] if _asks(act) else []
+    taken += [_parameter("yes", Yes, False)] if act.asks() else []
     taken += [_parameter("at", Directory if here else At, DEFAULT_LOCATION)]
     taken += [_parameter("database", DatabaseUrl, None)] if here else []
     taken += [_parameter("as_json", AsJson, False)]
@@ -68,10 +68,6 @@ def _opened(at: str, here: bool, database: str | None) -> AnyCurator:
     if here:
         return Curator.open(at, database=database, restoring=True, create=False)
     return curator_at(at)
-
-
-def _asks(act: type[Act[Any]]) -> bool:
-    return act.gives_up is not Act.gives_up
 
 
 def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
@@ -118,8 +114,4 @@ def _figures(curator: AnyCurator, act: Act[Any]) -> str:
     """How many records a crowd protects, for an owner beside the rows."""
     if not isinstance(curator, Curator) or not isinstance(act, OpenBudget):
         return ""
-    if not isinstance(act.adjacency, CrowdAdjacency):
-        return ""
-    found = curator.who_is_protected(act.of, act.adjacency)
-    told = [sentence for one in found for sentence in one.sentences()]
-    return "\n".join((FOR_OWNER, *told, ""))
+    return "".join(f"{line}\n" for line in crowd_figures(curator, act.of, act.adjacency))

@@ -406,8 +406,9 @@ class Curator:
                 self.witnessed.check_may_charge(connection)
             if not confirmed and (lost := act.gives_up(connection)):
                 raise NeedsConfirmation(lost)
+            before, _ = ledger.read_head(connection)
             done = act.apply(connection)
-            _read_back(connection, act.of)
+            _read_back(connection, self.dataset(act.of).root, before)
         act.after(self, done)
         return done
 
@@ -576,14 +577,12 @@ class Curator:
         return found
 
 
-def _read_back(connection: Connection, of: str) -> None:
+def _read_back(connection: Connection, root: str, before: int) -> None:
     """Read what an act entered as everybody will; what nobody could read again is not entered."""
     try:
-        root = store.find_dataset(connection, of).root
-        entries = ledger.read_entries(connection, store.versions_of(connection, root))
-        read_requests(tuple(entries))
+        read_requests([Entry.from_row(row) for row in ledger.read_rows(connection, before)])
         for state in ledger.budgets_of(connection, root):
             str(state.left)
     except (ArithmeticError, LookupError, TypeError, ValueError):
         rule, way_out = "must be one that can be read again", "Check its numbers."
-        raise InvalidParameter("act", rule, of, way_out) from None
+        raise InvalidParameter("act", rule, root, way_out) from None

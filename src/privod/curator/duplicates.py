@@ -1,14 +1,12 @@
 """Detect rows that are registered twice, under another name and with budgets of their own.
 
 Then what is lost about these people is what both names' budgets allow together, and no budget says
-so. It is found by comparing what lies on disk, and told to the owner alone. Without persons the
-same source and domain always make the same files. Where a secret hash spread persons over
-partitions, sums over the rows are compared: of a keyed hash of each, whatever their order.
+so. It is found by comparing what lies on disk, and told to the owner alone. Of data sets with as
+many rows of the same columns, sums over the rows are compared: of a keyed hash of each.
 """
 
 from __future__ import annotations
 
-import filecmp
 import json
 import secrets
 from collections.abc import Mapping
@@ -33,17 +31,12 @@ KEYS = 4  # words of two keys: sums of other rows are the same less than once in
 
 def same_rows(directory: Path, folder: str, others: Mapping[str, str]) -> tuple[str, ...]:
     """Which of the others, name to folder, hold the very rows of this folder."""
-    here = _parts(directory / folder)
-    return tuple(
-        name
-        for name, other in others.items()
-        if _equal(here, _parts(directory / other))
-        or _equally_summed(directory / folder, directory / other)
-    )
+    here = directory / folder
+    return tuple(name for name, other in others.items() if _same(here, directory / other))
 
 
-def _equally_summed(one: Path, other: Path) -> bool:
-    """Whether two folders hold the same rows of the same columns in another order."""
+def _same(one: Path, other: Path) -> bool:
+    """Whether two folders hold the same rows of the same columns, in whatever order."""
     held = [_extent(folder) for folder in (one, other)]
     if held[0] is None or held[1] is None or held[0] != held[1]:
         return False
@@ -74,17 +67,3 @@ def _extent(folder: Path) -> tuple[int, tuple[str, ...]] | None:
 def _registered(folder: Path) -> RegisteredRows:
     text = (folder / MANIFEST).read_text(encoding="utf-8")
     return open_rows(folder, manifest_seal(text, (folder / SALT).read_bytes()))
-
-
-def _parts(folder: Path) -> dict[str, Path]:
-    """The files that hold rows, by their names; salts and seals differ from folder to folder."""
-    kind = partition_path(folder, 0).suffix
-    return {path.name: path for path in folder.glob(f"*{kind}")}
-
-
-def _equal(one: dict[str, Path], other: dict[str, Path]) -> bool:
-    if not one or one.keys() != other.keys():
-        return False
-    if any(one[name].stat().st_size != other[name].stat().st_size for name in one):
-        return False
-    return all(filecmp.cmp(one[name], other[name], shallow=False) for name in one)

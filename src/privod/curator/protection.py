@@ -94,6 +94,14 @@ class Protection:
         return cls(tuple(data["promises"]), **figures)
 
 
+def crowd_figures(reports: Any, of: str, adjacency: Adjacency) -> tuple[str, ...]:
+    """How many records a crowd protects, in words: an owner reads it before opening."""
+    if not isinstance(adjacency, CrowdAdjacency):
+        return ()
+    found = reports.who_is_protected(of, adjacency)
+    return (FOR_OWNER, *(sentence for one in found for sentence in one.sentences()))
+
+
 def check_narrow(adjacencies: Sequence[Adjacency]) -> None:
     """Raise `InvalidParameter` unless it can be counted whom each of them protects."""
     for adjacency in adjacencies:

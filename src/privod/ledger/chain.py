@@ -187,13 +187,13 @@ def _check_readable(row: tuple[Any, ...]) -> None:
         check_texts(entry.to_json(), "the entry")
 
 
-def read_rows(connection: Connection) -> Iterator[tuple[Any, ...]]:
-    """Every entry as the database holds it, in order."""
+def read_rows(connection: Connection, after: int = -(2**31)) -> Iterator[tuple[Any, ...]]:
+    """Every entry as the database holds it, in order, from the one after a number on."""
     select = f"SELECT {COLUMNS} FROM entries WHERE number > ? ORDER BY number LIMIT {PAGE}"  # noqa: S608 - names from above
-    page = connection.execute(select, -(2**31))
-    while page:
-        yield from page
+    page = [(after,)] * PAGE
+    while len(page) == PAGE:
         page = connection.execute(select, page[-1][0])
+        yield from page
 
 
 def read_entries(connection: Connection, datasets: Iterable[str] | None = None) -> list[Entry]:

@@ -36,7 +36,7 @@ def body_of(act: type[Act[Any]]) -> type:
     found += [
         (part.name, _type(part), field(default=part.default)) for part in told if not part.required
     ]
-    if act.gives_up is not Act.gives_up:
+    if act.asks():
         found.append(("confirmed", bool, field(default=False)))
     about = {"__pydantic_config__": STRICT, "__doc__": act.__doc__, "__module__": __name__}
     return make_dataclass(act.__name__, found, frozen=True, namespace=about)
@@ -52,11 +52,7 @@ def _type(part: Part) -> Any:
 def sent(act: Act[Any], confirmed: bool) -> dict[str, Any]:
     """The body that asks a server to do an act."""
     told = {name: value for name, value in act.told().items() if name not in in_path(type(act))}
-    return {**told, "confirmed": True} if confirmed and _confirmable(act) else told
-
-
-def _confirmable(act: Act[Any]) -> bool:
-    return type(act).gives_up is not Act.gives_up
+    return {**told, "confirmed": True} if confirmed and act.asks() else told
 
 
 def _done(act: type[Act[Any]]) -> tuple[Any, bool]:

@@ -99,6 +99,11 @@ class Act(ABC, Generic[Done]):
         if "name" in vars(cls):
             ACTS[cls.name] = cls
 
+    @classmethod
+    def asks(cls) -> bool:
+        """Whether it may give something up, which must be confirmed."""
+        return cls.gives_up is not Act.gives_up
+
     def gives_up(self, connection: Connection) -> str:  # noqa: ARG002 - most give nothing up
         """What must be confirmed first, in a sentence; "" if nothing."""
         return ""

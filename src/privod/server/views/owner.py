@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from privod.curator import Registered, acting
-from privod.curator.protection import FOR_OWNER
+from privod.curator.protection import crowd_figures
 from privod.data import Domain
 from privod.data.intake import LossyIntake
 from privod.engines.size import UNLESS_DECLARED, SizeClass
@@ -22,13 +22,7 @@ from privod.errors import (
     PrivodError,
 )
 from privod.ledger.acts import OpenBudget
-from privod.privacy import (
-    AddRemove,
-    Adjacency,
-    CrowdAdjacency,
-    Replace,
-    adjacency_from_text,
-)
+from privod.privacy import AddRemove, Replace, adjacency_from_text
 from privod.server import authentication as auth
 from privod.server.http.authorization import form_of, text_of
 from privod.server.jobs import uploads
@@ -204,28 +198,14 @@ def open_budget(request: Request) -> Response:
         check_confirmed(request, act, confirmed=confirmed)
         do(request, act, confirmed=confirmed)
     except NeedsConfirmation as needed:
-        return _confirmation_page(request, form, act.adjacency, str(needed))
+        try:
+            figures = crowd_figures(site_of(request).reports, of, act.adjacency)
+        except LimitReached as busy:
+            return _budget_page(request, form, problem=str(busy))
+        return _budget_page(request, form, gives_up=str(needed), figures=figures)
     except PrivodError as problem:
         return _budget_page(request, form, problem=str(problem))
     return redirect(f"/data/{segment(of)}")
-
-
-def _confirmation_page(
-    request: Request, form: dict[str, str], adjacency: Adjacency, gives_up: str
-) -> Response:
-    try:
-        figures = _who(request, adjacency)
-    except LimitReached as busy:
-        return _budget_page(request, form, problem=str(busy))
-    return _budget_page(request, form, gives_up=gives_up, figures=figures)
-
-
-def _who(request: Request, adjacency: Adjacency) -> tuple[str, ...]:
-    """How many records a crowd protects: the owner sees it before opening."""
-    if not isinstance(adjacency, CrowdAdjacency):
-        return ()
-    found = site_of(request).reports.who_is_protected(request.path_params["dataset"], adjacency)
-    return (FOR_OWNER, *(sentence for one in found for sentence in one.sentences()))
 
 
 def _adjacency(form: dict[str, str]) -> dict[str, Any]:
