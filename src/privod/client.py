@@ -65,18 +65,11 @@ def connect(
     authority: str | Path | None = None,
     away_seconds: float = AWAY_SECONDS,
 ) -> Client:
-    """Connect to a curator behind an address.
+    """Connect to a curator behind an address; plain http only to this very machine.
 
-    Parameters
-    ----------
-    url : str
-        Such as https://curator.example; plain http only to this very machine.
-    token : str
-        What its owner handed out.
-    authority : path, optional
-        A PEM file with the certificate authority to trust, if it is not a public one.
-    away_seconds : float
-        How long `ask` waits for a server that was there, and went away, to be back.
+    The token is what its owner handed out. `authority` is a PEM file with the certificate authority
+    to trust, if it is not a public one. `ask` waits `away_seconds` for a server that was there, and
+    went away, to be back.
     """
     return Client(Connection(url, token, authority=authority, away_seconds=away_seconds))
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from privod.cli.app import AsJson, app
+from privod.cli.files import read_domain
 from privod.cli.output import emit, progress_bars, table, words
-from privod.cli.owner import _read_json
 from privod.errors import InvalidParameter
 
 
@@ -33,12 +33,12 @@ def contexts(
     as_json: AsJson = False,
 ) -> None:
     """NOT PRIVATE, for the owner alone: in which contexts does a record of a file stand out?"""
-    from privod.data import Categorical, Domain
+    from privod.data import Categorical
     from privod.data.sources import read
     from privod.outliers.contexts.detectors import detector as detector_of
     from privod.outliers.contexts.for_owner import matching_contexts
 
-    declared = Domain.from_json(_read_json(domain))
+    declared = read_domain(domain)
     intervals = dict(_cuts(pair) for pair in cuts or [])
     attributes: dict[str, str | int | float] = {}
     for pair in record:

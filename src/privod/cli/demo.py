@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from privod.cli.app import AsJson, app
+from privod.cli.files import read_domain
 from privod.cli.output import emit, progress_bars, words
 
 BROKEN = 1  # exit code when a promise did not survive
@@ -75,12 +76,10 @@ def audit(
 ) -> None:
     """Replay every question on hostile pairs of tables: what is claimed and what is lost."""
     from privod.audit import replay_audit
-    from privod.cli.owner import _read_json
-    from privod.data import Domain
     from privod.query.catalog import QUERIES, kind_of
 
     names = list(QUERIES) if question is None else [kind_of(question).name]
-    declared = () if domain is None else (Domain.from_json(_read_json(domain)),)
+    declared = () if domain is None else (read_domain(domain),)
     asked = [name for name in names if not declared or QUERIES[name].examples(declared[0])]
     with progress_bars(as_json):
         replayed = [replay_audit(name, pairs, declared) for name in asked]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
+from privod.cli.files import read_domain, read_json
 from privod.cli.output import emit, progress_bars, words
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.progress import listening
@@ -80,12 +80,11 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Say before a run what you find alone, what the run opens, and what it costs."""
-    from privod.data import Domain
     from privod.data.sources import read
     from privod.joint.question import joint_question
 
     asked = joint_question(_read_json(question, "question"))
-    declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
+    declared = None if domain is None else read_domain(domain)
     alone = "Alone: name your rows with --data and --domain to see what you find without a run."
     if data is not None:
         if declared is None:
@@ -114,13 +113,12 @@ def approve_run(
     as_json: AsJson = False,
 ) -> None:
     """Let `privod party --daemon` take part in runs of exactly this question and roster."""
-    from privod.data import Domain
     from privod.joint.approvals import Approvals, subject_of
     from privod.joint.question import joint_question
     from privod.joint.roster import Roster
 
     asked = joint_question(_read_json(question, "question"))
-    declared = Domain.from_json(_read_json(domain, "domain"))
+    declared = read_domain(domain)
     everyone = Roster.load(roster)
     asked.check_roster(everyone)
     asked.check(declared)
@@ -166,7 +164,6 @@ def flare_job(
     as_json: AsJson = False,
 ) -> None:
     """Write a job of NVIDIA FLARE for a joint run."""
-    from privod.data import Domain
     from privod.joint.flare import write_job
     from privod.joint.question import joint_question
     from privod.joint.roster import Roster
@@ -175,7 +172,7 @@ def flare_job(
     asked = joint_question(_read_json(question, "question"))
     everyone = Roster.load(roster)
     asked.check_roster(everyone)
-    declared = Domain.from_json(_read_json(domain, "domain"))
+    declared = read_domain(domain)
     write_job(folder, asked, everyone, declared, Patience(coming, stalled))
     lines = [f"Wrote the job {str(folder)!r}.", asked.secrecy().sentence()]
     emit({"written": str(folder)}, as_json, words("\n".join(lines)))
@@ -239,7 +236,6 @@ def party(
     as_json: AsJson = False,
 ) -> None:
     """Take part in a joint run with your own rows; they stay here."""
-    from privod.data import Domain
     from privod.joint.approvals import Approvals, subject_of
     from privod.joint.contributions import Contributions
     from privod.joint.question import joint_question
@@ -253,7 +249,7 @@ def party(
     site = Site(
         identity=Identity.load(certificate, key),
         data=data,
-        domain=Domain.from_json(_read_json(domain, "domain")),
+        domain=read_domain(domain),
         contributions=Contributions(record),
         ids=ids,
         results=results,
@@ -354,7 +350,6 @@ def aggregate(
     as_json: AsJson = False,
 ) -> None:
     """Add up what parties send, for one run; you need no data, and see only hidden numbers."""
-    from privod.data import Domain
     from privod.joint.question import joint_question
     from privod.joint.results import keep_transcript
     from privod.joint.roster import Identity, Roster
@@ -366,7 +361,7 @@ def aggregate(
     asked = joint_question(_read_json(question, "question"))
     everyone = Roster.load(roster)
     identity = Identity.load(certificate, key)
-    declared = None if domain is None else Domain.from_json(_read_json(domain, "domain"))
+    declared = None if domain is None else read_domain(domain)
     identity.check_on(everyone)
     asked.check_hosting(everyone, declared)
     patience, may_leave = Patience(coming, stalled), spared(asked, everyone)
@@ -401,11 +396,8 @@ def _progress(as_json: bool) -> Iterator[None]:
 
 
 def _read_json(path: Path, what: str) -> Any:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        data = None
+    way_out = "docs/deployment.md shows one."
+    data = read_json(path, what, way_out)
     if not isinstance(data, dict):
-        way_out = "docs/deployment.md shows one."
         raise InvalidParameter(what, "must be a JSON file", str(path), way_out)
     return data

@@ -25,6 +25,7 @@ from privod.cli.app import (
     curator_at,
     dialect_of,
 )
+from privod.cli.files import read_domain
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter
 
@@ -124,11 +125,10 @@ def register(
     as_json: AsJson = False,
 ) -> None:
     """Bring a data set into the curator, within its declared domain."""
-    from privod.data import Domain
     from privod.data.intake import LossyIntake
     from privod.engines.size import UNLESS_DECLARED
 
-    declared = Domain.from_json(_read_json(domain))
+    declared = read_domain(domain)
     size = UNLESS_DECLARED if most_records is None else most_records
     if most_records is None and not as_json and sys.stdin.isatty():
         size = typer.prompt(SIZE_ASKED, default=UNLESS_DECLARED)
@@ -211,14 +211,6 @@ def report(
     with curator_at(at) as curator:
         found = curator.report(name)
     emit(found.to_json(), as_json, *map(words, (FOR_OWNER, *found.sentences())))
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        way_out = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]} in JSON."
-        raise InvalidParameter("domain", "must be a JSON file", str(path), way_out) from None
 
 
 @app.command()

@@ -11,6 +11,7 @@ import typer
 
 from privod.cli.analyst import Expect
 from privod.cli.app import AsJson, app
+from privod.cli.files import read_domain, read_json
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, PrivodError
 
@@ -35,7 +36,7 @@ def mock(
 
     from privod.data.mock import mock_rows
 
-    pa_csv.write_csv(pa.table(mock_rows(_domain(domain), records)), out)
+    pa_csv.write_csv(pa.table(mock_rows(read_domain(domain), records)), out)
     emit({"rows": records, "file": str(out)}, as_json, words(f"{records} made-up rows: {out}"))
 
 
@@ -78,11 +79,11 @@ def rehearse(
     from privod.demo.catalog import ask_all
     from privod.query.preview import worth
 
-    asked = _read(analysis, "analysis", "Write [{'name': 'histogram', 'columns': ...}, ...].")
+    asked = read_json(analysis, "analysis", "Write [{'name': 'histogram', 'columns': ...}, ...].")
     if not isinstance(asked, list) or not asked:
         way_out = "Write [{'name': 'histogram', 'columns': ['ward'], 'epsilon': '0.1'}]."
         raise InvalidParameter("analysis", "must be a list of questions", str(analysis), way_out)
-    declared = _domain(domain)
+    declared = read_domain(domain)
     read = [_readable(entry, declared, domain.name) for entry in asked]
     queries = [query for query in read if not isinstance(query, PrivodError)]
     refused: list[dict[str, Any]] = [
@@ -125,17 +126,3 @@ def _readable(entry: Any, domain: Domain, file: str) -> Query[Any] | PrivodError
 
 def _name(entry: Any) -> str:
     return str(entry.get("name", "")) if isinstance(entry, dict) else ""
-
-
-def _domain(path: Path) -> Domain:
-    from privod.data import Domain
-
-    way_out = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]} in JSON."
-    return Domain.from_json(_read(path, "domain", way_out))
-
-
-def _read(path: Path, name: str, way_out: str) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InvalidParameter(name, "must be a JSON file", str(path), way_out) from None

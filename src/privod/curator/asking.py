@@ -79,10 +79,7 @@ class Asking:
             return adapted(query, ledger.budgets_of(connection, dataset.root))
 
     def price(self, query: Query[Any], dataset: DataSet, token: str | None) -> Price:
-        """Say what a question would cost at most, without looking and without charging.
-
-        What was charged and left is gone on with for nothing, whatever is left to pay with.
-        """
+        """Say what a question would cost at most; what was charged and left costs nothing more."""
         question = self._checked(query, dataset)
         unprotected = question.query.not_protected()
         with self._database.reading() as connection:

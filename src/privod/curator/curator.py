@@ -186,8 +186,7 @@ class Curator:
     def accept_restored(self, reason: str) -> str:
         """Go on with a ledger that lost entries, for the reason given; returns its head.
 
-        Charge what is missing first (`ChargeElsewhere`): what was asked then has been seen. The
-        acceptance is an entry of its own, which says what the witness had seen.
+        Charge what is missing first (`ChargeElsewhere`): what was asked then has been seen.
         """
         return self.witnessed.accept_restored(reason)
 

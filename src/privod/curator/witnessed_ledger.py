@@ -85,11 +85,7 @@ class WitnessedLedger:
             raise LedgerDamaged(GONE.format(str(self.directory)))
 
     def accept_restored(self, reason: str) -> str:
-        """Go on with a ledger that lost entries, for the reason given; returns its head.
-
-        Charge what is missing first (`ChargeElsewhere`): what was asked then has been seen. The
-        acceptance is an entry of its own, which says what the witness had seen.
-        """
+        """Enter that the ledger lost entries, with what its witnesses saw; returns its head."""
         text = short_text(reason, "reason")
         seen = [str(file.read() or "") for file in self.witnesses.files]
         with self.database.writing() as connection:

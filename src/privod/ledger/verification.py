@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-from privod.errors import InvalidParameter, LedgerDamaged, PrivodError
+from privod.errors import LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.acting import token_id
@@ -39,7 +39,7 @@ from privod.ledger.replay import (
     replayed,
 )
 from privod.ledger.verified import Verification
-from privod.ledger.witness import Witnesses
+from privod.ledger.witness import Head, Witnesses
 from privod.privacy import (
     Adjacency,
     AdmittedContexts,
@@ -71,7 +71,7 @@ def verify(
     witnesses: Witnesses | None = None,
 ) -> Verification:
     """Recompute everything; raise `LedgerDamaged` naming the first entry that is wrong."""
-    wanted = None if expected_head is None else _read_head(expected_head)
+    wanted = None if expected_head is None else Head.read(expected_head.strip(), "expected_head")
     findings = database.check_file()
     if findings:
         raise LedgerDamaged(f"The database file is damaged: {findings}. Restore it from a backup.")
@@ -79,7 +79,7 @@ def verify(
     with database.reading() as connection:
         entries = _check_chain(connection)
         if wanted is not None:
-            _check_noted(entries, *wanted)
+            _check_noted(entries, wanted.number, wanted.hash)
         without_rows = _check_datasets(connection, entries, rows)
         replay = replayed(store.read_datasets(connection), entries)
         _check_prices(replay)
@@ -107,14 +107,6 @@ def _priced(entry: Entry) -> bool:
     """Whether this version can price what was asked."""
     query = entry.query or {}
     return query.get("name") == ELSEWHERE or known_kind(query) is not None
-
-
-def _read_head(text: str) -> tuple[int, str]:
-    length, _, last = text.strip().partition(":")
-    if not length.isdecimal() or not last:
-        way_out = "Give it as `verify` printed it."
-        raise InvalidParameter("expected_head", "must be like '17:5f2c...'", text, way_out)
-    return int(length), last
 
 
 def _check_chain(connection: Connection) -> list[Entry]:

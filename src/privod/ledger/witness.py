@@ -46,12 +46,12 @@ class Head:
         return f"{self.number}:{self.hash}"
 
     @classmethod
-    def read(cls, text: str) -> Head:
+    def read(cls, text: str, name: str = "head") -> Head:
         """Read it as it is written, "number:hash"."""
         written = WRITTEN.fullmatch(text)
         if written is None:
             way_out = "Give it as an answer carries it."
-            raise InvalidParameter("head", "must be like '17:5f2c...'", text[:100], way_out)
+            raise InvalidParameter(name, "must be like '17:5f2c...'", text[:100], way_out)
         return cls(int(written[1]), written[2])
 
 

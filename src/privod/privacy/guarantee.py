@@ -174,23 +174,10 @@ def merged_promise(parts: Sequence[Guarantee]) -> Guarantee:
 class Secrecy:
     """The promise of a computation between parties: who learns what besides the answer.
 
-    Guarantee
-    ---------
-    An honest-but-curious participant learns what `learns` says of it and nothing else, as long as
-    no more than `colluders` participants put their views together. This is not differential
-    privacy: the output itself gets no noise. Nor does it say that the output is right: sums are
-    exact, what a protocol concludes from them need not be.
-
-    Parameters
-    ----------
-    protocol : str
-        The name of the protocol.
-    learns : tuple of (str, str)
-        Pairs of a participant and what it learns, in words.
-    colluders : int
-        How many participants may put their views together before more is learned.
-    noisy : bool
-        Whether what is opened is a differentially private count.
+    Guarantee: an honest-but-curious participant learns what `learns` says of it and nothing else,
+    as long as no more than `colluders` participants put their views together. This is not
+    differential privacy: the output itself gets no noise, unless it is `noisy`. Nor does it say
+    that the output is right: sums are exact, what a protocol concludes from them need not be.
     """
 
     protocol: str

@@ -13,17 +13,8 @@ from privod.privacy.zcdp import Cost
 class Statement:
     """A cost under an adjacency.
 
-    Guarantee
-    ---------
-    Both parts of the cost are proved of the same answer, for every pair of data sets adjacent under
-    `adjacency`; a budget counts the part that its accounting needs.
-
-    Parameters
-    ----------
-    cost : Cost
-        The loss (epsilon, delta) and the zero-concentrated loss.
-    adjacency : Adjacency
-        Under which both hold.
+    Guarantee: both parts of the cost are proved of the same answer, for every pair of data sets
+    adjacent under `adjacency`; a budget counts the part that its accounting needs.
     """
 
     cost: Cost

@@ -35,15 +35,7 @@ ROOT_PLACES = 10**40
 
 @dataclass(frozen=True)
 class Zcdp:
-    """A zero-concentrated loss: rho, but for a probability of delta.
-
-    Parameters
-    ----------
-    rho : Fraction
-        At least 0.
-    delta : Fraction
-        At least 0; 0 for Gaussian noise and for pure mechanisms.
-    """
+    """A zero-concentrated loss: rho, but for a probability of delta, 0 of Gaussian noise."""
 
     rho: Fraction
     delta: Fraction = Fraction(0)
@@ -99,15 +91,7 @@ class Zcdp:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one question costs, in both currencies; each is a valid statement on its own.
-
-    Parameters
-    ----------
-    loss : Loss
-        Its (epsilon, delta).
-    zcdp : Zcdp
-        Its zero-concentrated loss; its delta is at most that of `loss`.
-    """
+    """What one question costs, in both currencies; each is a valid statement on its own."""
 
     loss: Loss
     zcdp: Zcdp
@@ -136,16 +120,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Spent:
-    """What was spent of a zCDP budget.
+    """What was spent of a zCDP budget: sums, and the delta that approximate questions used up.
 
-    Parameters
-    ----------
-    epsilon, rho : Fraction
-        The plain sums over all questions.
-    delta : Fraction
-        What approximate questions have used up.
-    adding : bool
-        Whether the plain sum of epsilons still is within the budget's; once past it stays past.
+    `adding` says that the sum of epsilons still is within the budget's; once past it stays past.
     """
 
     epsilon: Fraction = Fraction(0)
@@ -276,12 +253,10 @@ def rho_of_loss(epsilon: Number, delta: Number) -> Fraction:
     lost, chance = _worth(epsilon, delta)
 
     def rho(order: float) -> float:
-        room = math.log(chance) + math.log(order - 1) - order * math.log1p(-1 / order)
-        return (float(lost) + room / (order - 1)) / order
+        return (float(lost) + _room(chance, order) / (order - 1)) / order
 
     a = _best_order(lambda order: -rho(order))
-    room = log_below(chance) + log_below(a - 1) - a * log_above(1 - 1 / a)
-    found = (lost + room / (a - 1)) / a
+    found = (lost + _room_below(chance, a) / (a - 1)) / a
     return rounded_down(found) if found > 0 else Fraction(0)
 
 
@@ -296,12 +271,10 @@ def epsilon_of_rho(rho: Number, delta: Number) -> Fraction:
         return Fraction(0)
 
     def epsilon(order: float) -> float:
-        room = math.log(chance) + math.log(order - 1) - order * math.log1p(-1 / order)
-        return order * float(concentrated) - room / (order - 1)
+        return order * float(concentrated) - _room(chance, order) / (order - 1)
 
     a = _best_order(epsilon)
-    room = log_below(chance) + log_below(a - 1) - a * log_above(1 - 1 / a)
-    found = a * concentrated - room / (a - 1)
+    found = a * concentrated - _room_below(chance, a) / (a - 1)
     return rounded_up(found) if found > 0 else Fraction(0)
 
 
@@ -319,6 +292,16 @@ def delta_of_rho(rho: Number, epsilon: Number) -> Fraction:
     if exponent >= 0:
         return Fraction(1)
     return min(Fraction(1), rounded_up(exp_above(exponent)))
+
+
+def _room(chance: Fraction, order: float) -> float:
+    """What the delta adds to a divergence of this order, in the conversion."""
+    return math.log(chance) + math.log(order - 1) - order * math.log1p(-1 / order)
+
+
+def _room_below(chance: Fraction, order: Fraction) -> Fraction:
+    """The same, surely no more."""
+    return log_below(chance) + log_below(order - 1) - order * log_above(1 - 1 / order)
 
 
 def _worth(epsilon: Number, delta: Number) -> tuple[Fraction, Fraction]:
