@@ -61,8 +61,8 @@ def one_block(blocks: Iterable[Block], length: int, width: tuple[int, int]) -> B
     return rows
 
 
-class Fold(Protocol[State]):
-    """Something that adds up over rows; merged parts are equal however rows were grouped."""
+class Adding(Protocol[State]):
+    """Something that adds up; merged parts are equal however rows were grouped."""
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -73,44 +73,34 @@ class Fold(Protocol[State]):
         """The categorical columns of the blocks."""
 
     def start(self) -> State:
-        """What no rows add up to."""
-
-    def add(self, state: State, block: Block) -> State:
-        """Add a block of rows; the state given may be changed."""
+        """What nothing adds up to."""
 
     def merge(self, left: State, right: State) -> State:
         """Add two parts; both may be changed."""
 
 
-class Sweep(Protocol[State]):
+class Fold(Adding[State], Protocol[State]):
+    """Something that adds up over rows."""
+
+    def add(self, state: State, block: Block) -> State:
+        """Add a block of rows; the state given may be changed."""
+
+
+class Sweep(Adding[State], Protocol[State]):
     """Something that adds up over parts, each of which looks at points of its own and of others.
 
     Rows are made points of, and sent to parts, in one pass over them.
     """
 
     @property
-    def numbers(self) -> tuple[str, ...]:
-        """The numeric columns of the blocks."""
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """The categorical columns of the blocks."""
-
-    @property
     def n_parts(self) -> int:
         """How many parts there are, whatever the rows."""
-
-    def start(self) -> State:
-        """What no parts add up to."""
 
     def spread(self, block: Block) -> Iterable[tuple[int, Floats]]:
         """The points of a block of rows, an array of shape (n, d) for each part that has some."""
 
     def part(self, number: int, read: Callable[[int], Iterable[Floats]]) -> State:
         """One part; `read` reads the points of any part, as often as it is called."""
-
-    def merge(self, left: State, right: State) -> State:
-        """Add two parts; both may be changed."""
 
 
 def swept(sweep: Sweep[State], parts: Iterable[State]) -> State:

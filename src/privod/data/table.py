@@ -22,6 +22,7 @@ from privod.data.columns import Ordinal
 from privod.data.conditions import Conditions
 from privod.data.domain import Domain
 from privod.data.folding import (
+    Adding,
     Block,
     CellCounts,
     Fold,
@@ -119,7 +120,7 @@ class RowsInMemory:
     def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
         return self._blocks(Records(tuple(numbers), tuple(codes)), 0, self._length)
 
-    def _blocks(self, fold: Fold[Any] | Sweep[Any], start: int, end: int) -> Iterator[Block]:
+    def _blocks(self, fold: Adding[Any], start: int, end: int) -> Iterator[Block]:
         for first in range(start, end, BLOCK):
             some = slice(first, min(first + BLOCK, end))
             n = some.stop - some.start

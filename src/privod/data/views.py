@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from privod.data.columns import Numeric
 from privod.data.conditions import NO_CONDITIONS, Conditions
 from privod.data.domain import Domain
-from privod.data.folding import Block, Fold, Sweep, one_block
+from privod.data.folding import Adding, Block, Fold, Sweep, one_block
 from privod.data.kernels.ranges import settle
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class View:
         return self.settled(name, block.codes[:, self.codes(codes).index(name)])
 
 
-Inner = TypeVar("Inner", bound=Fold[Any] | Sweep[Any])
+Inner = TypeVar("Inner", bound=Adding[Any])
 
 
 @dataclass(frozen=True)

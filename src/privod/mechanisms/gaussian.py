@@ -25,8 +25,8 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import gaussian_loss
 from privod.mechanisms.exact import Enclosure, Uniform, exp_minus
 from privod.mechanisms.inversion import InversionTable
-from privod.mechanisms.law import Law, Lost, changes_of
-from privod.mechanisms.noise import BLOCK, Geometric, Shape, checked_counts
+from privod.mechanisms.law import Lost, changes_of
+from privod.mechanisms.noise import Added, Geometric
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, exact, positive
 
@@ -45,7 +45,7 @@ SUMMED_TO = 4096  # up to this sigma tails are summed term by term for humans; p
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian(Law):
+class DiscreteGaussian(Added):
     """Integer noise k with probability proportional to e^(-k^2 / (2 sigma2)), exactly.
 
     Guarantee
@@ -111,15 +111,6 @@ class DiscreteGaussian(Law):
         changed = positive(squared_sensitivity, "squared_sensitivity")
         return Loss(gaussian_loss.epsilon(self.sigma2, chance, changed), chance)
 
-    def draw(self, shape: Shape, randomness: Randomness) -> Ints:
-        drawn: Ints = randomness.draw(self, np.zeros(shape, dtype=np.int64))
-        return drawn
-
-    def add_to(self, counts: NDArray[Any], randomness: Randomness) -> Ints:
-        """Return the counts, each with its own draw added, as a new array of the same shape."""
-        noisy: Ints = randomness.draw(self, checked_counts(counts))
-        return noisy
-
     @property
     def sigma(self) -> float:
         """The square root of `sigma2`, for humans."""
@@ -161,14 +152,8 @@ class DiscreteGaussian(Law):
         """Enclose the probability of one value."""
         return _weight(self.sigma2, value, precision) / _total(self.sigma2, precision)
 
-    def sample(self, given: Ints, bits: Randomness) -> Ints:
-        noisy = np.empty(given.shape, dtype=np.int64)
-        flat, flat_counts = noisy.reshape(-1), given.reshape(-1)
-        for start in range(0, flat.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            noise = _sampler(self.sigma2).draw(flat[block].size, bits)
-            np.add(flat_counts[block], noise, out=flat[block])
-        return noisy
+    def _draws(self, n: int, bits: Randomness) -> Ints:
+        return _sampler(self.sigma2).draw(n, bits)
 
     def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
         changed = sum(each * each for each in changes_of(self, seen, other, other_seen))

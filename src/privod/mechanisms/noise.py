@@ -11,6 +11,7 @@ thousand needs a second look), never on the counts it is added to.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -61,8 +62,34 @@ class Geometric:
         return drawn
 
 
+class Added(Law):
+    """Integer noise: each of some counts gets a draw of its own."""
+
+    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
+        """Return an array of independent draws."""
+        drawn: NDArray[np.int64] = randomness.draw(self, np.zeros(shape, dtype=np.int64))
+        return drawn
+
+    def add_to(self, counts: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
+        """Return the counts, each with its own draw added, as a new array of the same shape."""
+        noisy: NDArray[np.int64] = randomness.draw(self, checked_counts(counts))
+        return noisy
+
+    def sample(self, given: NDArray[np.int64], bits: Randomness) -> NDArray[np.int64]:
+        noisy = np.empty(given.shape, dtype=np.int64)
+        flat, flat_counts = noisy.reshape(-1), given.reshape(-1)
+        for start in range(0, flat.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            np.add(flat_counts[block], self._draws(flat[block].size, bits), out=flat[block])
+        return noisy
+
+    @abstractmethod
+    def _draws(self, n: int, bits: Randomness) -> NDArray[np.int64]:
+        """So many draws, a block at most."""
+
+
 @dataclass(frozen=True)
-class DiscreteLaplace(Law):
+class DiscreteLaplace(Added):
     """Integer noise k with probability proportional to e^(-|k| / scale), exactly.
 
     Guarantee
@@ -94,16 +121,6 @@ class DiscreteLaplace(Law):
     def loss(self, sensitivity: Number) -> Loss:
         """What is lost by releasing noisy integers of this total sensitivity."""
         return Loss(positive(sensitivity, "sensitivity") / self.scale)
-
-    def draw(self, shape: Shape, randomness: Randomness) -> NDArray[np.int64]:
-        """Return an array of independent draws."""
-        drawn: NDArray[np.int64] = randomness.draw(self, np.zeros(shape, dtype=np.int64))
-        return drawn
-
-    def add_to(self, counts: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
-        """Return the counts, each with its own draw added, as a new array of the same shape."""
-        noisy: NDArray[np.int64] = randomness.draw(self, checked_counts(counts))
-        return noisy
 
     def draw_reaching(
         self, threshold: int, shape: Shape, randomness: Randomness
@@ -156,14 +173,8 @@ class DiscreteLaplace(Law):
         ratio = exp_minus(1 / self.scale, precision)
         return (one - ratio) / (one + ratio) * exp_minus(abs(value) / self.scale, precision)
 
-    def sample(self, given: NDArray[np.int64], bits: Randomness) -> NDArray[np.int64]:
-        noisy = np.empty(given.shape, dtype=np.int64)
-        flat, flat_counts = noisy.reshape(-1), given.reshape(-1)
-        for start in range(0, flat.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            noise = _laplace(self.scale, flat[block].size, bits)
-            np.add(flat_counts[block], noise, out=flat[block])
-        return noisy
+    def _draws(self, n: int, bits: Randomness) -> NDArray[np.int64]:
+        return _laplace(self.scale, n, bits)
 
     def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
         each = [Lost.pure(one / self.scale) for one in changes_of(self, seen, other, other_seen)]

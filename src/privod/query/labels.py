@@ -12,9 +12,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from privod.data import Domain
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness
 from privod.mechanisms.coins import EditCoin
+from privod.query.checks import ExactNumber
 from privod.query.frames import of_records
 
 SURE = 100  # e^-100 < 2^-144
@@ -67,11 +69,31 @@ class Labels:
 
     columns: tuple[str, ...]
     records: tuple[tuple[Any, ...], ...]
+    epsilon: ExactNumber
 
     @property
+    def judge(self) -> Any:
+        """What the labels are by: a `Near`, or a model."""
+        raise NotImplementedError
+
+    @cached_property
+    def labels_moved(self) -> int:
+        """At most how many of the labels one record can move."""
+        return int(self.judge.labels_moved(self.columns, self.records))
+
+    @cached_property
     def label_epsilon(self) -> Fraction:
         """The loss of one label."""
-        raise NotImplementedError
+        return self.epsilon / self.labels_moved
+
+    def check(self, domain: Domain) -> None:
+        self.judge.check(domain, self.columns, self.records)
+
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
+        return int(self.judge.held_per_record(self.columns))
+
+    def most_bytes(self, domain: Domain, records: int) -> int:  # noqa: ARG002
+        return int(self.judge.most_bytes(records, len(self.columns), len(self.records)))
 
     @cached_property
     def most_edits(self) -> int:

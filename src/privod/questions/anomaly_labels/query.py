@@ -8,7 +8,6 @@ records far out are labeled almost surely right; proofs in docs/proofs/anomaly_l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -94,7 +93,7 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
         near.adjacency(self.columns, 2)  # refuses what no crowd can be made of
 
     @cached_property
-    def _near(self) -> Near:
+    def judge(self) -> Near:
         return near_of(self.near)
 
     @property
@@ -102,16 +101,7 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
         """Who is protected."""
         margin = self.edit_margin
         crowd = 1 if margin is None else protected_crowd(self.max_crowd, margin)
-        return AddRemove() if crowd <= 1 else self._near.adjacency(self.columns, crowd)
-
-    @cached_property
-    def labels_moved(self) -> int:
-        return self._near.labels_moved(self.columns, self.records)
-
-    @cached_property
-    def label_epsilon(self) -> Fraction:
-        """The loss of one label: one record moves at most `labels_moved` of them."""
-        return self.epsilon / self.labels_moved
+        return AddRemove() if crowd <= 1 else self.judge.adjacency(self.columns, crowd)
 
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), self.adjacency)
@@ -138,22 +128,13 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
         if not isinstance(adjacency, CrowdAdjacency):
             return ""
         return (
-            f"{adjacency.gives_up} The label of a record {self._near.lone} is wrong with a"
+            f"{adjacency.gives_up} The label of a record {self.judge.lone} is wrong with a"
             f" probability of at most {chance_in_words(self.lone_error)}, so it tells that surely"
             " whether the record is in the data."
         )
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         return Preview("The label", wrong_label=self.lone_error)
-
-    def check(self, domain: Domain) -> None:
-        self._near.check(domain, self.columns, self.records)
-
-    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
-        return self._near.held_per_record(self.columns)
-
-    def most_bytes(self, domain: Domain, records: int) -> int:  # noqa: ARG002
-        return self._near.most_bytes(records, len(self.columns), len(self.records))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
         far = self.max_crowd + self.most_edits  # all larger crowds are as many edits away
@@ -164,18 +145,18 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
                 self.label_epsilon,
                 randomness,
             )
-            for crowd, copies in self._near.states(table, self.columns, self.records, far)
+            for crowd, copies in self.judge.states(table, self.columns, self.records, far)
         )
         return self.release(labels, randomness)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
         text = (
             f"{labeled(value, 'record')} an outlier in the data ('no' also covers records that are"
-            f" not in the data). An outlier has {self._near.few(self.max_crowd)}, itself included."
+            f" not in the data). An outlier has {self.judge.few(self.max_crowd)}, itself included."
             f" A label is wrong with probability at most {chance_in_words(self.largest_error)}"
         )
         if self.lone_error < self.largest_error:
-            text += f", that of a record {self._near.lone} {chance_in_words(self.lone_error)}"
+            text += f", that of a record {self.judge.lone} {chance_in_words(self.lone_error)}"
         return f"{text}."
 
     @classmethod

@@ -8,7 +8,6 @@ lone records almost surely right. Proof in docs/proofs/novelty_labels.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -73,40 +72,22 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
         object.__setattr__(self, "records", model.records(self.records, self.columns))
 
     @cached_property
-    def _model(self) -> CrowdModel | EditModel:
+    def judge(self) -> CrowdModel | EditModel:
         return model_of(self.model)
-
-    @cached_property
-    def labels_moved(self) -> int:
-        return self._model.labels_moved(self.columns, self.records)
-
-    @cached_property
-    def label_epsilon(self) -> Fraction:
-        """The loss of one label."""
-        return self.epsilon / self.labels_moved
 
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), AddRemove())
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
-        alone = self.error(self._model.alone_margin(self.columns, self.records))
+        alone = self.error(self.judge.alone_margin(self.columns, self.records))
         words = (
-            f"The label of a record {self._model.alone} will be wrong with a probability of"
+            f"The label of a record {self.judge.alone} will be wrong with a probability of"
             f" {alone:.2g}. {self._at_worst}."
         )
         return Preview("The label", wrong_label=alone, words=words)
 
-    def check(self, domain: Domain) -> None:
-        self._model.check(domain, self.columns, self.records)
-
-    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
-        return self._model.held_per_record(self.columns)
-
-    def most_bytes(self, domain: Domain, records: int) -> int:  # noqa: ARG002
-        return self._model.most_bytes(records, len(self.columns), len(self.records))
-
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
-        margins = self._model.margins(table, self.columns, self.records, self.most_edits)
+        margins = self.judge.margins(table, self.columns, self.records, self.most_edits)
         labels = tuple(
             answer_by_edits(margin >= 0, self.edits(margin), self.label_epsilon, randomness)
             for margin in margins
