@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE =  # tests start hundreds of processes, which nee
 PAIRS ?= 10000
 ARGS ?=  # for papers, race and soak: --quick makes each script a matter of a minute; for dist: --release
 
-.PHONY: demo serve test quick check system audit papers figures race soak docs dist stub capabilities clean
+.PHONY: demo serve test tests quick check lint types system audit papers figures race soak docs dist stub capabilities clean
 
 demo: $(VENV)/ready-demo  ## set up and tell a story on sample data, with pictures
 	$(BIN)/privod demo
@@ -20,17 +20,24 @@ demo: $(VENV)/ready-demo  ## set up and tell a story on sample data, with pictur
 serve: $(VENV)/ready-demo $(VENV)/ready-server  ## a server on this machine with sample data, its tokens printed
 	$(BIN)/privod serve --sample
 
-test: check system  ## set everything up; format, lint, types, floors, tests
+test: lint system  ## set everything up; format, lint, floors, then types beside the tests
+	@$(MAKE) --no-print-directory --jobs 2 types tests
+
+tests: $(VENV)/ready-test
 	$(PYTEST)
 
 quick: $(VENV)/ready-test  ## the fast subset of the tests
 	$(PYTEST) -m "not slow"
 
-check: $(VENV)/ready-test
+check: lint types  ## all that `make test` does but the tests
+
+lint: $(VENV)/ready-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(VENV)/ready-test
+	$(BIN)/mypy
 
 # What the tests of browsers, databases and exact joint runs need; where we may not install it, they say what they skip.
 system: $(VENV)/ready-test

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,10 +41,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make quick` leaves out: slow modules, and the games that audits play."""
+    """Mark what `make quick` leaves out: slow modules, and the games that audits play.
+
+    Of several workers each begins with an equal part of the tests. Slow modules are dealt among
+    them and come first: what they take from each other at the end is quick.
+    """
     for item in items:
         if is_slow(item.path) or "audit" in item.name:
             item.add_marker(pytest.mark.slow)
+    n_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if n_workers > 1:
+        modules = [list(some) for _, some in groupby(items, key=lambda item: item.path)]
+        parts: list[list[pytest.Item]] = [[] for _ in range(n_workers)]
+        for slow in (True, False):
+            for module in sorted(modules, key=len, reverse=True):
+                if is_slow(module[0].path) is slow:
+                    min(parts, key=len).extend(module)
+        items[:] = [item for part in parts for item in part]
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# slow: left out by `make quick`
 import os
 import subprocess
 import sys
@@ -17,7 +18,6 @@ SCRIPTS = sorted(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_runs_in_seconds_and_says_its_figures(script: Path, tmp_path: Path) -> None:
     if "PRIVOD_DATA" in script.read_text(encoding="utf-8") and "PRIVOD_DATA" not in os.environ:

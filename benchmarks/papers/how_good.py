@@ -496,7 +496,7 @@ def main() -> None:
             name = f"{measure.question}{measure.added}.png"
             PUBLISHED.with_name(name).write_bytes(png(drawn(measure, kept)))
         return
-    quick = options.quick or options.smoke
+    quick, answers = options.quick or options.smoke, 1 if options.smoke else 2 * options.quick
     chosen = [measure for measure in MEASURES if measure.question in options.only]
     made = json.loads(PUBLISHED.with_name("run.json").read_text())["accuracy"]["command"]
     report = Report("how_good", quick, after=made if len(chosen) < len(MEASURES) else "")
@@ -505,9 +505,9 @@ def main() -> None:
         for measure in track(chosen, "asking")
         for table in map(measure.table, measure.sizes[:1] if quick else measure.sizes)
         for epsilon in (EPSILONS[-1:] if options.smoke else EPSILONS)
-        for row in measured(measure, table, epsilon, 2 if quick else measure.answers)
+        for row in measured(measure, table, epsilon, answers or measure.answers)
     ]
-    for measure in chosen:
+    for measure in chosen[:1] if options.smoke else chosen:  # they are all drawn alike
         report.picture(measure.question + measure.added, drawn(measure, rows))
     if len(chosen) < len(MEASURES):
         with PUBLISHED.open(newline="", encoding="utf-8") as file:

@@ -253,10 +253,10 @@ def quality_of(name: str, rows: Rows) -> Figure:
     return draw_quality(title, curves)
 
 
-def studied(name: str, quick: bool) -> dict[str, Rows]:
+def studied(name: str, quick: bool, repeats: int) -> dict[str, Rows]:
     """Everything about one set."""
-    split, repeats = load(name), 3 if quick else 10
-    swept = by_cells(split, CELLS[:3] if quick else CELLS, repeats // 2 + 1)
+    split = load(name)
+    swept = by_cells(split, CELLS[:repeats] if quick else CELLS, repeats // 2 + 1)
     chosen = best_cells(swept)
     said = {
         "set": name,
@@ -274,10 +274,10 @@ def studied(name: str, quick: bool) -> dict[str, Rows]:
     }
 
 
-def ranges_studied(quick: bool) -> dict[str, Rows]:
+def ranges_studied(quick: bool, repeats: int) -> dict[str, Rows]:
     """What the paper's ranges explain, on one set."""
     split = load("heart_statlog" if quick else "wdbc")
-    return {"ranges": by_ranges(split, 3 if quick else 10)}
+    return {"ranges": by_ranges(split, repeats)}
 
 
 def renewed(methods: Sequence[str]) -> Rows:
@@ -328,8 +328,9 @@ def main() -> None:
     if asked.renew:
         report.table("beyond", renewed(asked.renew))
         return
-    parts = {name: partial(studied, name, quick) for name in RANGES}
-    parts["ranges"] = partial(ranges_studied, quick)
+    repeats = 1 if asked.smoke else 3 if quick else 10
+    parts = {name: partial(studied, name, quick, repeats) for name in RANGES}
+    parts["ranges"] = partial(ranges_studied, quick, repeats)
     kept = report.folder / ("parts_quick" if quick else "parts")
     chosen = asked.only or (QUICK[:1] if asked.smoke else QUICK if quick else every)
     found = {name: resumed(kept, name, parts[name]) for name in track(chosen, "studying")}
