@@ -8,8 +8,11 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
+import numpy as np
+import pandas
 import pytest
 from click.testing import CliRunner, Result
 from scripts.docs_hooks import parameter_table, question_table, run_example
@@ -18,6 +21,7 @@ from typer.main import get_command
 from privod.cli import app
 from privod.curator import Curator
 from privod.data.examples import HOSPITAL, hospital
+from privod.estimators import PrivateDetector
 from privod.mechanisms import seeded
 from privod.query.catalog import QUERIES
 from privod.query.preview import worth
@@ -173,6 +177,34 @@ def test_a_page_runs_as_typed_and_its_answers_are_worth_having(
         margin = counted.preview(HOSPITAL).margin
         assert margin is not None
         assert 4 * margin <= truth  # worth having, not by luck
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/index.md"])
+def test_the_lines_for_a_table_of_ones_own_run_as_typed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a date, a category and gaps, and one new record that is far out."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(
+        {
+            "opened": pandas.Timestamp("2026-01-01")
+            + pandas.to_timedelta(rng.integers(0, 300, 4000), "D"),
+            "branch": rng.choice(["north", "south"], 4000),
+            "amount": rng.normal(100, 10, 4000),
+        }
+    )
+    frame.loc[::50, "amount"] = None
+    frame.to_csv("table.csv", index=False)
+    frame.iloc[:3].assign(amount=[100.0, None, 1e6]).to_csv("new.csv", index=False)
+    text = (ROOT / name).read_text()
+    start = text.index("    import pandas\n")
+    block = text[start : text.index("\n\n", start)]
+    exec(dedent(block), {"PrivateDetector": PrivateDetector})  # noqa: S102 - from our own page
+    shown = capsys.readouterr().out
+    assert "amount" in shown
+    (extras,) = re.findall(r"^demo = (.*)$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert all(word in extras for word in ("pandas", "sklearn"))
 
 
 def test_the_sample_has_outliers_that_no_column_alone_explains_away() -> None:

@@ -1,4 +1,4 @@
-"""Privacy-preserving outlier analysis: questions about private data, each with a guarantee.
+"""Outlier detection with differential privacy: questions about private data, with guarantees.
 
 Public are the names in `__all__` of the rooms below and of every registered question. They are
 loaded when first used, so that `import privod` and `privod --help` stay quick; `__init__.pyi`,
