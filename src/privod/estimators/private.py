@@ -66,7 +66,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         categories, or of columns such as `Numeric` and `Date`. Columns that are left out, or None,
         have an open range, which is found with a part of epsilon. Texts need their categories.
     delta : number
-        The probability that the guarantee may fail. More than 0: Gaussian noise, which is smaller.
+        A probability added to the bound of epsilon. More than 0: Gaussian noise, which is smaller.
         0: pure, by Laplace noise.
     adjacency : {"add-remove", "replace"}
         Which two data sets must look alike.

@@ -184,7 +184,7 @@ class CountQuery(Conditional[Value]):
 
 
 def chance(value: Number, name: str) -> Fraction:
-    """Read a probability that a guarantee may fail with: at least 0, at most 1/2."""
+    """Read a probability that is added to the bound of epsilon: at least 0, at most 1/2."""
     number = as_exact(value, name)
     if not 0 <= number <= Fraction(1, 2):
         raise InvalidParameter(name, "must lie between 0 and 1/2", value, "Try 1e-6.")

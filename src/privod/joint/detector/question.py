@@ -60,7 +60,7 @@ class JointDetector(JointQuestion):
     epsilon : number
         The privacy loss of the whole run, all stages together.
     delta : number
-        The probability that the guarantee may fail, greater than 0.
+        A probability that is added to the bound of epsilon, greater than 0.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     target_fraction : float

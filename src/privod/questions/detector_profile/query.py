@@ -81,9 +81,9 @@ class DetectorProfile(Conditional[NoisyProfile]):
         The cells of an earlier release (`value.layout.text`), for one that adds up with it. None:
         chosen anew.
     delta : number, optional
-        The probability that the guarantee may fail. 0: pure, by Laplace noise. More: Gaussian
-        noise, which is smaller for many columns. None: at most 1e-6 and a tenth of what the budget
-        allows, or 0 where it allows none.
+        A probability that is added to the bound of epsilon. 0: pure, by Laplace noise. More:
+        Gaussian noise, which is smaller for many columns. None: at most 1e-6 and a tenth of what
+        the budget allows, or 0 where it allows none.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     """

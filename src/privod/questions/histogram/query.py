@@ -79,7 +79,7 @@ class Histogram(CountQuery[NoisyCounts]):
         One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
         and in a budget that is counted by zcdp the one that is smaller for the same rho.
     delta : number
-        The probability that the guarantee may fail; 0 allows laplace noise only.
+        A probability that is added to the bound of epsilon; 0 allows laplace noise only.
     adjacency : AddRemove or Replace
         Which two data sets must look alike.
     """

@@ -97,7 +97,7 @@ class OutlierCount(CrowdCount[CountedOutliers]):
     epsilon : number
         The privacy loss, greater than 0.
     delta : number
-        The probability that the promise may fail; 0 allows the global and the heavy noise only.
+        A probability added to the bound of epsilon; 0 allows the global and the heavy noise only.
     noise : str
         One of auto, global, laplace, heavy, gaussian; auto chooses by the other parameters alone.
     at_least_zero : bool

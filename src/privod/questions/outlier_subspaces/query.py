@@ -122,8 +122,8 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
     weights : tuple of float
         For each of the columns named, what a difference of one counts; none given means 1 each.
     delta : number
-        The probability that the guarantee of the counts may fail, all of them together; 0 where
-        none are bought.
+        A probability that is added to the bound of epsilon, for all counts together; 0 where none
+        are bought.
     """
 
     name: ClassVar[str] = "outlier-subspaces"
