@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from privod.data import Categorical, Domain, Numeric
+from privod.data.examples import HOSPITAL, hospital
 from privod.data.sources import read
 from privod.mechanisms import seeded
 from privod.pictures import draw, svg
@@ -58,3 +59,11 @@ def test_names_that_are_too_long_keep_their_beginning_and_their_end(columns: Any
 def test_names_that_fit_are_left_alone() -> None:
     assert shortened("a" * 32, 32) == "a" * 32
     assert shortened("begin" + "x" * 100 + "the end", 24) == "beginxxxxxxxxxx…xthe end"
+
+
+@pytest.mark.parametrize("name", ["anomaly-labels", "novelty-labels", "outlier-count", "quantiles"])
+def test_the_names_of_axes_fit_into_a_picture(name: str) -> None:
+    """What privod writes itself is never cut in the middle."""
+    query = QUERIES[name].examples(HOSPITAL)[0]
+    release = query.answer(hospital(200), seeded(0))
+    assert "…" not in svg(draw(release)).decode()

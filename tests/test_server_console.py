@@ -31,7 +31,7 @@ from privod.server.views.forms import boxes_of, query_from_form, with_header
 from privod.server.views.pages import answer_path
 from privod.wire import answer_key
 from tests.patience import PATIENCE
-from tests.running_server import DOMAIN, Browser, Running, running
+from tests.running_server import DOMAIN, ROWS, Browser, Running, running
 
 SCRIPTED = re.compile(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|<style|javascript:", re.IGNORECASE)
 COLUMNS = (
@@ -86,10 +86,37 @@ def test_the_page_of_questions_leads_by_five_goals_to_what_can_be_told(analyst: 
     for name, kind in QUERIES.items():
         if kind.examples(DOMAIN):
             assert f'href="/data/patients/ask/{name}"' in text
-    assert "from epsilon 0.05</span>" in text
+    assert "from epsilon 0.125</span>" in text
     assert "needs an allowance</span>" in text
     which = text[text.index("Which persons are outliers?") :]
     assert all(name in which for name in ("detector-profile", "anomaly-labels", "outlier-context"))
+
+
+def test_a_form_states_the_guarantee_that_would_be_charged_with_its_delta(
+    server: Running, analyst: Browser
+) -> None:
+    """A detector takes a delta where the budget has one: its first page said it had none."""
+    server.curator.register("loose", ROWS, DOMAIN)
+    server.curator.open_budget("loose", AddRemove(), Loss("10", "1e-5"))
+    text = checked(analyst.get("/data/loose/ask/detector-profile"))
+    assert "<strong>epsilon 1, delta 1e-06</strong>" in text
+    assert "but for a probability of 1e-06" in text
+
+
+def test_a_form_without_a_budget_requests_it_from_the_owner(analyst: Browser) -> None:
+    text = checked(analyst.get("/data/patients/ask/rare-counts"))
+    found = re.search(r'href="(/data/patients/requests\?adjacency=[^"]+)"', text)
+    assert found is not None
+    form = checked(analyst.get(found.group(1)))
+    assert "in-crowd" in form[form.index('name="adjacency"') :]
+
+
+def test_examples_are_told_apart_by_what_is_new_in_them(analyst: Browser) -> None:
+    text = checked(analyst.get("/data/patients/ask/anomaly-labels"))
+    named = re.findall(r'<a class="tag" href="\?example=\d">([^<]*)</a>', text)
+    assert len(named) > 1
+    assert len(set(named)) == len(named)
+    assert not any(re.search(r"\(\d\)", name) for name in named)
 
 
 def test_a_form_shows_what_must_be_chosen_and_folds_the_rest(analyst: Browser) -> None:
@@ -201,7 +228,7 @@ def test_the_button_says_what_a_person_of_several_rows_is_charged(
     told = "epsilon 0.25 under add-remove; epsilon 0.5 towards a person of up to 2 records"
     for listed in ("/data/visits", "/data/visits/answers"):
         assert told in checked(analyst.get(listed))
-    assert "from epsilon 0.1</span>" in checked(analyst.get("/data/visits/ask"))
+    assert "from epsilon 0.25</span>" in checked(analyst.get("/data/visits/ask"))
 
 
 def test_the_console_names_no_budget_that_a_cap_rules_out(

@@ -293,9 +293,9 @@ def charges_due(
     if not due:
         names = ", ".join(sorted({state.adjacency.name for state in opened}))
         raise NoPromise(
-            f"{name} promises under {asked} as it is asked, and no open budget of {of!r} lies"
-            f" within that (open: {names}). Ask it so that its promise fits one of these, or"
-            f" request an allowance for {asked} from the owner."
+            f"As it is asked, the guarantee of {name} holds under {asked}, and no open budget of"
+            f" {of!r} lies within that (open: {names}). Change the question so that one of these"
+            f" pays for it, or request an allowance for {asked} from the owner."
         )
     return due
 

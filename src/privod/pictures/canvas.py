@@ -93,13 +93,12 @@ def labels_beside(
     figure, axes = blank(title, width=10.0, height=height)
     axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
     names = [", ".join(_short(entry) for entry in row[:4]) for row in records[:MOST_LABELS]]
-    axes.barh(range(len(shown)), [1] * len(shown), color=[WARM if one else MUTED for one in shown])
-    for place, label in enumerate(shown):
-        axes.text(0.02, place, "yes" if label else "no", va="center", color="white")
-    axes.set_yticks(range(len(shown)), names, fontsize=8)
-    axes.set_xticks([])
-    axes.invert_yaxis()
-    axes.grid(False)
+    colors = [WARM if one else MUTED for one in shown]
+    axes.scatter([int(one) for one in shown], range(len(shown)), s=120, c=colors)
+    axes.set_yticks(range(len(shown)), names)
+    axes.set_xticks([0, 1], ["no", "yes"])
+    axes.set_xlim(-0.5, 1.5)
+    axes.set_ylim(len(shown) - 0.5, -0.5)
     return figure, figure.add_subplot(1, 2, 2)
 
 

@@ -25,7 +25,8 @@ GOALS = {
     "person": "Ask about one person or group",
     "describe": "Describe the data",
 }
-LEAST_PART = Fraction(1, 10)  # of an example's epsilon: with less, counts alone are still useful
+LEAST_PART = Fraction(1, 4)  # of an example's epsilon: with less, counts alone are still useful
+CLEAR = 2  # times as large as its margin of error is what is counted, where an answer is useful
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def useful_epsilon(example: Any, domain: Domain, records: int | None) -> Fractio
     """About the least epsilon at which an answer is worth its price, in data of this size."""
     least = example.epsilon * LEAST_PART
     try:
-        enough = enough_epsilon(example, domain, records)
+        enough = enough_epsilon(example, domain, None if records is None else records // CLEAR)
     except InvalidParameter:  # no epsilon is known to do
         return Fraction(example.epsilon)
     return Fraction(max(least, enough))

@@ -32,9 +32,9 @@ def draw(release: Release[tuple[bool, ...]]) -> Figure:
         other.plot(list(crowds), errors, color=color, label=words)
     other.axvline(query.max_crowd + 0.5, color=MUTED, linestyle=":")
     other.set_yscale("log")
-    other.set_xlabel("records in its crowd; right of the line it is normal", fontsize=8)
-    other.set_ylabel("chance that its label is wrong", fontsize=8)
-    other.legend(frameon=False, fontsize=8)
+    other.set_xlabel("records in its crowd (dotted: max_crowd)")
+    other.set_ylabel("chance that its label is wrong")
+    other.legend(frameon=False)
     other.spines[["top", "right"]].set_visible(False)
     return figure
 

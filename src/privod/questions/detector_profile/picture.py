@@ -36,8 +36,8 @@ def draw(release: Release[NoisyProfile]) -> Figure:
         axes.bar(places, heights, width=width, bottom=base, color=ACCENT)
         if not isinstance(column, Categorical):
             low, high = next(ranges)
-            axes.text(0, base + 0.9, f"{low:.3g}", fontsize=7, va="top")
-            axes.text(1, base + 0.9, f"{high:.3g}", fontsize=7, va="top", ha="right")
+            axes.text(-0.01, base, f"{low:.3g}", fontsize=8, ha="right")
+            axes.text(1.01, base, f"{high:.3g}", fontsize=8)
     axes.set_yticks(
         np.arange(len(columns)) + 0.45, [called(column.name) for column in columns[::-1]]
     )

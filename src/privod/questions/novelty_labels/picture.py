@@ -22,8 +22,8 @@ def draw(release: Release[tuple[bool, ...]]) -> Figure:
     margins = range(-FARTHEST, FARTHEST)
     other.plot(list(margins), [query.error(margin) for margin in margins], color=ACCENT)
     other.axvline(-0.5, color=MUTED, linestyle=":")
-    other.set_yscale("log")
-    other.set_xlabel("margin; right of the line a record is anomalous", fontsize=8)
-    other.set_ylabel("chance that its label is wrong", fontsize=8)
+    other.set_ylim(0, 0.52)
+    other.set_xlabel("margin (anomalous: right of the line)")
+    other.set_ylabel("chance that its label is wrong")
     other.spines[["top", "right"]].set_visible(False)
     return figure

@@ -16,20 +16,18 @@ def draw(release: Release[CountedOutliers]) -> Figure:
     """The released count, and the least standard deviation of every noise at this price."""
     query, value = release.query, release.value
     assert isinstance(query, OutlierCount)  # noqa: S101 - what a release of such a count answers
-    figure, axes = blank("Outliers, and the noise of each way to count them")
-    axes.barh(["the answer"], [value.count], color=ACCENT, height=0.5)
+    figure, axes = blank(f"Outliers: {value.count:,} ± {query.margin(value):,} (95 % confidence)")
     known = (value.n_columns, value.n_records, value.n_groups)
     deviations = query.least_deviations(*known)
-    chosen, margin = value.noise, query.margin(value)
-    axes.errorbar([value.count], ["the answer"], xerr=[margin], color=INK, capsize=4, fmt="o")
-    axes.barh(
-        [f"noise: {name}" + (" (taken)" if name == chosen else "") for name in deviations],
-        list(deviations.values()),
-        color=[INK if name == chosen else MUTED for name in deviations],
-        height=0.5,
+    names = [f"noise: {name}" + (" (taken)" if name == value.noise else "") for name in deviations]
+    colors = [ACCENT, *(INK if name == value.noise else MUTED for name in deviations)]
+    axes.barh(["outliers", *names], [value.count, *deviations.values()], height=0.5, color=colors)
+    axes.errorbar(
+        [value.count], ["outliers"], xerr=[query.margin(value)], color=INK, capsize=4, fmt="o"
     )
-    axes.set_xscale("symlog", linthresh=1)
-    axes.set_xlabel("records (answer: 95 % margin; noise: least deviation)")
+    axes.axvline(0, color=MUTED)
+    axes.set_xlim(right=1.2 * max(1, abs(value.count) + query.margin(value)))
+    axes.set_xlabel("records (of each noise its least standard deviation)")
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     return figure

@@ -29,7 +29,8 @@ def draw(release: Release[NoisyQuantiles]) -> Figure:
     first = value.columns[0]
     if type(first).__name__ != "Numeric":
         axes.set_xticks(ticks, [first.shown(tick) for tick in ticks], rotation=30, ha="right")
-    axes.set_ylabel("share of the records below (bars: 95 % intervals)")
+    axes.set_ylabel("share of the records below")
+    axes.set_xlabel("value (bars: 95 % intervals)")
     if len(value.columns) > 1:
         axes.legend()
     return figure

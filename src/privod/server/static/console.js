@@ -51,8 +51,7 @@ function slideEpsilon(place) {
 
   function tell() {
     const worth = panel.querySelector("[data-worth]");
-    const problem = panel.querySelector(".problem");
-    error.textContent = worth ? worth.textContent : problem ? problem.textContent : "";
+    error.textContent = worth ? worth.textContent : ""; // a refusal stands in the panel
     if (worth) worth.hidden = true; // it stands beside the slider
   }
 

@@ -47,6 +47,7 @@ from privod.wire import answer_key
 
 QUICK_SECONDS = 0.6  # an answer that is there by then needs no page about waiting
 MOST_SEARCHED = 5000  # of one's own questions, the newest
+LONGEST_NEW = 40  # letters of what an example has that those before it have not
 LONGEST_ASKED = 160  # letters that a list shows of what was asked
 UNREADABLE = "This version of the server cannot read this question any more."
 MOCK_RECORDS = 1000
@@ -200,14 +201,16 @@ def _question_page(
 
 
 def _named(examples: Sequence[Query[Any]], titles: Mapping[str, str]) -> list[str]:
-    """Examples in a few words each: the columns they are about, numbered where these repeat."""
+    """Examples in a few words: their columns, and what is new where these repeat."""
     names: list[str] = []
+    seen: set[tuple[str, str]] = set()
     for example in examples:
-        given = example.parameters()
-        words = given.get("columns") or given.get("column") or example.name
-        few = words[:3] if isinstance(words, list) else [str(words)]
-        name = ", ".join(titles.get(word, word) for word in few)
-        names.append(f"{name} ({len(names) + 1})" if name in names else name)
+        words = example.parameters().get("columns") or example.parameters().get("group_columns", [])
+        name = ", ".join(titles.get(word, word) for word in words[:3]) or example.name
+        told = written(example)
+        new = [f"{key} {text}" for key, text in told if (key, text) not in seen]
+        names.append(f"{name}: {shorten(new[0], LONGEST_NEW)}" if name in names and new else name)
+        seen.update(told)
     return names
 
 
@@ -215,6 +218,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
     """What the price panel shows."""
     site, of = site_of(request), request.path_params["dataset"]
     curator = site.curator
+    query = curator.adapted(query, of)  # what is promised is what would be charged
     price = curator.price(query, of, token=visitor_of(request).token)
     domain = curator.dataset(of).domain
     if not price.already_answered:
@@ -260,7 +264,8 @@ def _unpriced(
         if isinstance(guarantee, Guarantee) and guarantee.adjacency not in opened:
             needed = canonical_json(guarantee.adjacency.to_json())
     said = None if problem is None else str(problem)
-    return {"priced": None, "price_problem": said, "needed_budget": needed}
+    at = f"/data/{segment(request.path_params['dataset'])}/requests"
+    return {"priced": None, "price_problem": said, "needed_budget": needed, "requests_at": at}
 
 
 def my_questions(request: Request) -> Response:
