@@ -369,7 +369,8 @@ def test_a_picture_that_a_busy_server_draws_later_appears_by_itself(
 ) -> None:
     query = Histogram(columns=("texture",), epsilon="0.37")
     server.curator.ask(query, "breast-cancer")
-    encoded, refused = Answers.encoded, []
+    encoded = Answers.encoded
+    refused: list[str] = []
 
     async def late(self: Answers, of: str, key: str, form: Any, asker: str) -> Any:
         if form == "svg" and not refused:
