@@ -272,7 +272,7 @@ def main() -> None:
             speed_goals(10**7, 100_000)
             sizes = [(10**5, d) for d in (2, 6, 8, 30)] + [(10**6, 6)]
         for n, n_columns in sizes:
-            race(n, n_columns, repeats=3)
+            race(n, n_columns, repeats=1 if given.smoke else 3)
 
 
 if __name__ == "__main__":

@@ -250,21 +250,21 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small numbers")
     parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     given = parser.parse_args()
-    units, kills, crashes = (1000, 100, 20)
+    units, kills, crashes, processes = (1000, 100, 20, 8)
     if given.quick or given.smoke:
-        units, kills, crashes = (10, 1, 1) if given.smoke else (100, 5, 2)
+        units, kills, crashes, processes = (10, 1, 1, 2) if given.smoke else (100, 5, 2, 8)
     with places() as engines, tempfile.TemporaryDirectory() as scratch:
         for engine, url in engines:
             empty(url)
-            granted, seconds = hammer(Place(f"{scratch}/{engine}-hammer", url), 8, units)
+            granted, seconds = hammer(Place(f"{scratch}/{engine}-hammer", url), processes, units)
             print(f"figure {engine}_units_in_the_ledger {units}")
-            print(f"figure {engine}_granted_to_8_processes {granted}")
+            print(f"figure {engine}_granted_to_{processes}_processes {granted}")
             print(f"figure {engine}_seconds {seconds:.1f}")
             empty(url)
             place = Place(f"{scratch}/{engine}-zcdp", url)
-            granted, _ = hammer(place, 8, units // 10, "zcdp")
+            granted, _ = hammer(place, processes, units // 10, "zcdp")
             print(f"figure {engine}_zcdp_questions_due {fitting(units // 10, 'zcdp')}")
-            print(f"figure {engine}_zcdp_granted_to_8_processes {granted}")
+            print(f"figure {engine}_zcdp_granted_to_{processes}_processes {granted}")
             empty(url)
             notes = Path(scratch) / f"{engine}-notes"
             notes.mkdir()
