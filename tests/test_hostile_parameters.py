@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -121,6 +122,36 @@ def test_a_point_that_is_no_number_counts_as_zero_and_leaves_others_alone(scale:
     with_them = product_sums(np.concatenate([others, person]), person[0], scales, 1.0)
     assert with_them.tolist() == product_sums(others, person[0], scales, 1.0).tolist()
     assert with_them.any()
+
+
+WILD = (5e-324, 1e-310, 2.0**-501, 1e-60, 1e-7, -0.0, 1.7e308, 10**29, 2**63, 10**400, True, 37.0)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_what_is_priced_can_be_answered_whatever_number_is_given(name: str) -> None:
+    """A tiny delta, or share of epsilon, was priced, charged, and then failed for ever."""
+    kind, table = QUERIES[name], Table(DOMAIN, ROWS)
+    asked = [(query, key) for query in kind.examples(DOMAIN) for key in query.parameters()]
+    for (query, key), value in itertools.product(asked, WILD):
+        try:
+            found = kind.from_parameters({**query.parameters(), key: value})
+            found.check(DOMAIN)
+            found.statements(DOMAIN)
+        except (InvalidParameter, InvalidData):
+            continue
+        if max(found.most_numbers(DOMAIN, 3), found.work(DOMAIN, 3) / 10**4) < 10**4:
+            assert found.answer(table, seeded(0)).value is not None
+
+
+@pytest.mark.parametrize("name", ["outlier-count", "outlier-subspaces"])
+def test_a_tiny_delta_is_refused_with_the_accepted_range(name: str, server: Running) -> None:
+    for query in QUERIES[name].examples(DOMAIN):
+        wrong = {"query": {**query.to_json(), "delta": 1e-310}}
+        with server.api(server.token("analyst")) as api:
+            answer = api.post("/datasets/stays/price", json=wrong)
+        assert answer.status_code == 422, answer.text
+        assert "10^-60" in answer.text or "no counts are bought" in answer.text
+    assert [str(budget.spent) for budget in server.curator.budget("stays")] == ["epsilon 0"]
 
 
 def test_every_parameter_that_may_meet_rows_has_a_reason_why_that_is_finite() -> None:

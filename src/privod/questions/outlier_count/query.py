@@ -58,6 +58,7 @@ from privod.query.query import Release
 
 NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
+LEAST_DELTA, LEAST_SHARE = Fraction(1, 10**60), Fraction(1, 10**6)
 LARGEST_EPSILON = 10**9  # for a change of 1 it makes the smallest noise that is drawn
 USUAL_SHARE = Fraction(1, 3)  # of epsilon for the margin; less widens it, more widens the noise
 DOUBTS = tuple(place / 1000 for place in range(5, 50, 5))  # of the bound; the rest of 5 % is noise
@@ -123,16 +124,18 @@ class OutlierCount(CrowdCount[CountedOutliers]):
         if self.noise not in NOISES:
             rule = f"must be one of {', '.join(NOISES)}"
             raise InvalidParameter("noise", rule, self.noise, "Try 'auto'.")
-        if not 0 <= self.delta <= Fraction(1, 2):
-            raise InvalidParameter("delta", "must lie between 0 and 1/2", self.delta, "Try 1e-6.")
-        if not 0 < self.margin_share < 1:
-            rule = "must lie between 0 and 1"
-            raise InvalidParameter("margin_share", rule, str(self.margin_share), "Try 1/3.")
+        if self.delta and not LEAST_DELTA <= self.delta <= Fraction(1, 2):
+            rule = "must be 0, or lie between 10^-60 and 1/2"
+            raise InvalidParameter("delta", rule, self.delta, "Try 1e-6.")
+        if not LEAST_SHARE <= self.margin_share <= 1 - LEAST_SHARE:
+            rule = "must lie between 10^-6 and 1 - 10^-6"
+            raise InvalidParameter("margin_share", rule, float(self.margin_share), "Try 1/3.")
         if self.noise in ("laplace", "gaussian") and not self.delta:
             rule = f"must be greater than 0 for {self.noise} noise"
             raise InvalidParameter("delta", rule, self.delta, "Try 1e-6, or noise 'heavy'.")
-        if self.noise in ("laplace", "heavy", "gaussian"):
-            self._smooth(self.noise).staircase  # noqa: B018 - refuses an epsilon that is too small
+        named = () if self.noise == "global" else (self.noise,)
+        for kind in self._smooth_kinds() if self.noise == "auto" else named:
+            self._rung_noise(self._smooth(kind))  # refuses what no noise has
         self.guarantee()
 
     def guarantee(self) -> Guarantee:

@@ -51,7 +51,7 @@ from privod.query.distances import (
 from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import Preview
 from privod.query.query import Release
-from privod.questions.outlier_count.query import OutlierCount
+from privod.questions.outlier_count.query import LEAST_DELTA, OutlierCount
 from privod.texts import listed
 from privod.threads import available_threads, thread_pool
 
@@ -171,8 +171,9 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
         if not 0 <= self.count_share < 1:
             rule = "must be from 0 to below 1"
             raise InvalidParameter("count_share", rule, self.count_share, "Try 0.5.")
-        if not 0 <= self.delta <= Fraction(1, 2):
-            raise InvalidParameter("delta", "must lie between 0 and 1/2", self.delta, "Try 1e-6.")
+        if self.delta and not LEAST_DELTA * self.n_subspaces <= self.delta <= Fraction(1, 2):
+            rule = "must be 0, or lie between 10^-60 a set and 1/2"
+            raise InvalidParameter("delta", rule, self.delta, "Try 1e-6.")
         if self.delta and not self.count_share:
             rule = "must be 0 where no counts are bought: the choice never fails"
             raise InvalidParameter("delta", rule, self.delta, "Leave it out, or buy counts.")
