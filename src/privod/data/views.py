@@ -9,7 +9,6 @@ by block, each record by itself, wherever the rows are.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,18 +57,18 @@ class View:
     def of(self, block: Block, numbers: tuple[str, ...], codes: tuple[str, ...]) -> Block:
         """The records of a block that are seen, in the columns wanted."""
         seen = np.ones(len(block), dtype=bool)
-        read, every = self.codes(codes), self.numbers(numbers)
+        read = self.codes(codes)
         if COMPLETE in read:
             seen &= block.codes[:, read.index(COMPLETE)] > 0
         for name in self.where.columns:
             seen &= self.where.met_by(self.domain[name], self._column(block, name, numbers, codes))
-        found = block.numbers, block.codes[:, [read.index(name) for name in codes]]
-        if every != numbers:
-            found = found[0][:, [every.index(name) for name in numbers]], found[1]
+        places = [self.numbers(numbers).index(name) for name in numbers]
+        found = block.numbers[:, places], block.codes[:, [read.index(name) for name in codes]]
         if not seen.all():
             found = found[0][seen], found[1][seen]
         if self.settles:
-            found = self._settled(numbers, found[0]), found[1]
+            for place, name in enumerate(numbers):
+                found[0][:, place] = self.settled(name, found[0][:, place])
             for place, name in enumerate(codes):
                 found[1][:, place] = self.settled(name, found[1][:, place])
         return Block(*found)
@@ -77,17 +76,12 @@ class View:
     def settled(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """A column's stored values as a question sees them."""
         column = self.domain[name]
-        if isinstance(column, Numeric):
-            return self._settled((name,), np.array(values, np.float64)[:, None])[:, 0]
-        fill = None if column.fill is None else int(column.number(column.fill))
-        return values if fill is None else np.where(values < 0, fill, values)
-
-    def _settled(self, names: tuple[str, ...], rows: Floats) -> Floats:
-        """The same of several columns of numbers, side by side."""
-        columns = self.domain.numeric(names) if names else ()
-        gap = math.nan
-        told = [(one.low, one.high, gap if one.fill is None else one.fill) for one in columns]
-        return settle(rows, *np.array(told, np.float64).reshape(-1, 3).T.copy())
+        if not isinstance(column, Numeric):
+            fill = None if column.fill is None else int(column.number(column.fill))
+            return values if fill is None else np.where(values < 0, fill, values)
+        own = np.array(values)
+        settle(own, column.low, column.high, np.nan if column.fill is None else column.fill)
+        return own
 
     def _column(
         self, block: Block, name: str, numbers: tuple[str, ...], codes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Universal hashes of the pieces of a file."""
+"""A universal hash of one piece of a file."""
 
 from __future__ import annotations
 
@@ -24,14 +24,3 @@ def universal_hash(words: Words, key: Words) -> tuple[np.uint64, np.uint64]:
         first += ((word + one) & LOW) * (((word >> HALF) + (one >> HALF)) & LOW)
         second += ((word + other) & LOW) * (((word >> HALF) + (other >> HALF)) & LOW)
     return first, second
-
-
-@njit(cache=True, nogil=True)
-def universal_hashes(words: Words, key: Words) -> Words:
-    """The same of pieces one after the other, each as long as the key; the last may be shorter."""
-    size = key.size - 1
-    found = np.empty(((words.size + size - 1) // size, 2), np.uint64)
-    for place in range(found.shape[0]):
-        piece = words[place * size : (place + 1) * size]
-        found[place, 0], found[place, 1] = universal_hash(piece, key)
-    return found

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.engines.kernels import universal_hashes
+from privod.engines.kernels import universal_hash
 from privod.errors import InvalidData
 
 PIECE = 1 << 16
@@ -28,9 +28,10 @@ SEAL_BYTES = 32
 CHANGED = "The rows on disk are not those that were registered."
 
 
-def _piece_seal(salt: bytes, number: int, place: int, piece: Any) -> bytes:
+def _piece_seal(salt: bytes, number: int, place: int, *parts: Any) -> bytes:
     seal = hashlib.sha256(salt + b"piece" + number.to_bytes(8, "big") + place.to_bytes(8, "big"))
-    seal.update(piece)
+    for part in parts:
+        seal.update(part)
     return seal.digest()
 
 
@@ -55,15 +56,11 @@ class Marks:
         """The marks of a file's pieces, zeros where none was met so far."""
         return self._known.setdefault(number, np.zeros((n_pieces, 2), dtype=np.uint64))
 
-    def of(self, pieces: bytes) -> NDArray[np.uint64]:
-        """The marks of pieces one after the other; the second numbers are odd, so none is zeros.
-
-        The last may be shorter, as a file's last piece always is.
-        """
-        words = np.frombuffer(pieces.ljust(-len(pieces) // 8 * -8, b"\0"), dtype=np.uint64)
-        found = universal_hashes(words, self._key)
-        found[:, 1] |= np.uint64(1)
-        return found
+    def of(self, parts: tuple[Any, ...]) -> tuple[int, int]:
+        """The mark of a piece that comes in parts; the second number is odd, so none is zeros."""
+        words = np.frombuffer(b"".join(parts).ljust(PIECE, b"\0"), dtype=np.uint64)
+        first, second = universal_hash(words, self._key)
+        return int(first), int(second) | 1
 
 
 class SealedWriter(io.RawIOBase):
@@ -168,7 +165,7 @@ class SealedReader(io.RawIOBase):
         self._at = max(0, base + offset)
         return self._at
 
-    def read(self, size: int | None = -1) -> Any:
+    def read(self, size: int | None = -1) -> bytes:
         """Read bytes whose pieces are those that were written."""
         left = max(0, self._size - self._at)
         wanted = left if size is None or size < 0 else min(size, left)
@@ -176,19 +173,22 @@ class SealedReader(io.RawIOBase):
             return b""
         start, end = self._at, self._at + wanted
         first, last = start // PIECE, (end - 1) // PIECE
-        begun = first * PIECE
-        whole = self._bytes(begun, min((last + 1) * PIECE, self._size))
-        known, marks = self._known[first : last + 1], self._marks.of(whole)
-        view = memoryview(whole)  # handed on as they are: what is checked is what is counted
-        for at in np.flatnonzero((known != marks).any(axis=1)).tolist():
-            place = first + at
+        before = self._bytes(first * PIECE, start)
+        found = self._bytes(start, end)  # handed on as they are: what is checked is what is counted
+        after = self._bytes(end, min((last + 1) * PIECE, self._size))
+        view = memoryview(found)
+        for place in range(first, last + 1):
+            piece = view[max(0, place * PIECE - start) : (place + 1) * PIECE - start]
+            parts = (before if place == first else b"", piece, after if place == last else b"")
+            mark = self._marks.of(parts)
+            if tuple(self._known[place]) == mark:
+                continue
             seal = self._seals[place * SEAL_BYTES : (place + 1) * SEAL_BYTES]
-            piece = view[at * PIECE : (at + 1) * PIECE]
-            if _piece_seal(self._salt, self._number, place, piece) != seal:
+            if _piece_seal(self._salt, self._number, place, *parts) != seal:
                 raise InvalidData(CHANGED)
-        known[:] = marks
+            self._known[place] = mark
         self._at = end
-        return view[start - begun : end - begun]
+        return found
 
     def _bytes(self, start: int, end: int) -> bytes:
         found = os.pread(self._file.fileno(), end - start, start)

@@ -34,13 +34,10 @@ def mark(values: Floats, low: float, high: float) -> tuple[int, int]:
 
 
 @njit(cache=True, nogil=True)
-def settle(rows: Floats, lows: Floats, highs: Floats, fills: Floats) -> Floats:
-    """Rows with marked numbers at the ends of their ranges, fills (or NaN) where some miss."""
-    found = np.empty(rows.shape)
-    for row in range(rows.shape[0]):
-        for column in range(rows.shape[1]):
-            value = rows[row, column]
-            value = fills[column] if np.isnan(value) else value
-            value = lows[column] if value < lows[column] else value
-            found[row, column] = highs[column] if value > highs[column] else value
-    return found
+def settle(values: Floats, low: float, high: float, fill: float) -> None:
+    """Put marked numbers at the ends of their range, and the fill (or NaN) where one is missing."""
+    for row in range(values.size):
+        value = values[row]
+        value = fill if np.isnan(value) else value
+        value = low if value < low else value
+        values[row] = high if value > high else value
