@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,55 @@ def test_a_disk_that_fills_at_any_step_loses_nothing_and_charges_once(
         assert again.status_code == 200, again.text
         kinds = Counter(one.kind for one in server.curator.history())
         assert (kinds["charge"], kinds["release"]) == (1, 1)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MB in memory, which only the system's administrator can make."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = shutil.which("mount") and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)],
+        check=False,
+        capture_output=True,
+    )
+    if not made or made.returncode:
+        pytest.skip("no file system can be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def filled(place: Path) -> Path:
+    """A file that leaves no byte free."""
+    stuffing = place / "stuffing"
+    with stuffing.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    assert shutil.disk_usage(place).free == 0
+    return stuffing
+
+
+def test_a_disk_without_a_free_byte_is_read_refuses_and_goes_on(small_disk: Path) -> None:
+    place = small_disk / "curator"
+    with running(place) as server, server.api(server.token("analyst")) as api:
+        key, owner = asked(server), server.token("owner")
+        stuffing = filled(small_disk)
+        statuses = []
+        for bins in range(5, 200):  # the journal may have room for some
+            told = api.post(ASK, json={"query": {**QUERY, "bins": bins}, "wait": 60})
+            statuses.append(told.status_code)
+            if told.status_code != 200:
+                break
+        assert statuses[-1] in (503, 507), told.text
+        assert api.get(f"/datasets/patients/answers/{key}").status_code == 200
+        with server.api(owner) as owners:
+            domain = json.dumps(DOMAIN.to_json())
+            files = {"file": ("rows.csv", b"age,sex\n1,male\n", "text/csv")}
+            sent = owners.post("/datasets", data={"name": "n", "domain": domain}, files=files)
+            assert sent.status_code == 507, sent.text
+        stuffing.unlink()
+        again = api.post(ASK, json={"query": {**QUERY, "bins": bins}, "wait": 60})
+        assert again.status_code == 200, again.text
+        kinds = Counter(one.kind for one in server.curator.history())
+        assert kinds["charge"] == kinds["release"] == len(statuses) + 1
+        server.curator.verify()
