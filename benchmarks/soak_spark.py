@@ -3,11 +3,12 @@
     python benchmarks/soak_spark.py [--quick] [--rows 2000000]
 
 Starts a master and two workers of Spark's standalone cluster on loopback. A Parquet file is
-registered in place, and a curator asks a detector's profile on the cluster. Once the question is
-charged and executors count, one of them is killed. The answer must come, the charge must be one,
-and counts on the cluster must be those that are counted here. Everything that was started is
-stopped again. `--smoke` counts in two threads of one process, and kills nothing. Without Java it
-says so and ends well.
+registered in place. Every question of the catalog that folds must release the same there and here
+at one seed. Then a curator asks a detector's profile on the cluster. Once the question is charged
+and executors count, one of them is killed. The answer must come, the charge must be one, and counts
+on the cluster must be those that are counted here. Everything that was started is stopped again.
+`--smoke` counts in two threads of one process, and kills nothing. Without Java it says so and ends
+well.
 """
 
 from __future__ import annotations
@@ -31,18 +32,23 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from privod.curator import Curator
-from privod.data import Domain, Numeric
+from privod.curator.rows import RowStore
+from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.binning import Equal
 from privod.data.folding import CellCounts
 from privod.engines import InPlace, open_rows
 from privod.engines.size import IN_MEMORY
 from privod.engines.spark_cluster import SparkCluster
 from privod.ledger import store
+from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
+from privod.query.catalog import QUERIES
+from privod.query.query import canonical_json
 from privod.questions.detector_profile.query import DetectorProfile
 
 NAMES = tuple(f"n{place}" for place in range(6))
-DOMAIN = Domain(tuple(Numeric(name, -4, 4) for name in NAMES))
+KINDS = ("a", "b", "c")
+DOMAIN = Domain((*(Numeric(name, -4, 4) for name in NAMES), Categorical("kind", KINDS)))
 ASKED = DetectorProfile(columns=NAMES, epsilon=1)
 COUNTS = CellCounts((("n0", Equal(-4, 4, 20)),))
 PATIENCE = 600.0  # seconds, on however busy a machine
@@ -119,7 +125,8 @@ def eventually(is_so: Any, what: str) -> None:
 def make(folder: Path, rows: int) -> str:
     """Write the source."""
     rng = np.random.default_rng(0)
-    table = pa.table({name: rng.normal(size=rows) for name in NAMES})
+    numbers = {name: rng.normal(size=rows) for name in NAMES}
+    table = pa.table({**numbers, "kind": rng.choice(KINDS, rows)})
     path = folder / "stays.parquet"
     pa_parquet.write_table(table, path, row_group_size=max(1, rows // 16))
     return str(path)
@@ -141,6 +148,8 @@ def soak(folder: Path, rows: int, engine: SparkCluster, workers: list[int]) -> i
         here = registered.fold_here(COUNTS, range(registered.source.pieces))
         assert there is not None
         assert there.tolist() == here.tolist()
+        places = [RowStore(curator._rows.directory, where) for where in (None, engine)]
+        same_releases([place.load(name, seal, DOMAIN) for place in places], few=not workers)
         if workers:
             killed = ask_and_kill(curator, workers)
             again = engine.fold(registered, COUNTS)
@@ -149,6 +158,20 @@ def soak(folder: Path, rows: int, engine: SparkCluster, workers: list[int]) -> i
         curator.verify()
         curator._rows.engine = None
     return killed
+
+
+def same_releases(tables: list[Table], *, few: bool) -> None:
+    """Every question that folds, asked here and there with one seed."""
+    asked = {
+        query.name: query
+        for kind in QUERIES.values()
+        for query in kind.examples(DOMAIN)
+        if query.held_per_record(DOMAIN) == 0
+    }
+    for query in list(asked.values())[: 1 if few else None]:
+        releases = {canonical_json(query.answer(each, seeded(5)).to_json()) for each in tables}
+        assert len(releases) == 1, query.name
+    print(f"figure questions_equal {1 if few else len(asked)}")
 
 
 def ask_and_kill(curator: Curator, workers: list[int]) -> int:
