@@ -139,7 +139,7 @@ def _sign_in(request: Request) -> str:
 
 async def _check_body(request: Request) -> None:
     """Refuse a JSON body in which a text could not be stored; the view reads the body once more."""
-    if "json" not in request.headers.get("content-type", ""):
+    if request.method in SAFE_METHODS or "json" not in request.headers.get("content-type", ""):
         return
     try:
         data = json.loads(await request.body())

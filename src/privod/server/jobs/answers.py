@@ -132,8 +132,10 @@ class Answers:
         """A stored answer in a few words."""
         found = await self.encoded(of, key, "summary", asker)
         text = found.content if found.content is not None else await _read(found)
-        query = await run_in_threadpool(self.query, of, key)
-        return Summary(key=key, query=query, **json.loads(text))
+        asked = self._questions.get((of, key))  # a page of twenty would wait for twenty threads
+        if asked is None:
+            asked = await run_in_threadpool(self._find, of, key)
+        return Summary(key=key, query=asked.query, **json.loads(text))
 
     def ready(self, of: str, query: Query[Any]) -> Encoded | None:
         """The answer to a question, if it was encoded before."""
