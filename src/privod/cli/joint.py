@@ -132,7 +132,7 @@ def approve_run(
     Approvals(approvals).approve(subject, runs, start, start + timedelta(days=days))
     end = (start + timedelta(days=days)).isoformat(timespec="seconds")
     lines = [
-        f"Approved {runs} runs with {', '.join(everyone.names)} from"
+        f"Approved {runs} {'run' if runs == 1 else 'runs'} with {', '.join(everyone.names)} from"
         f" {start.isoformat(timespec='seconds')} to {end}.",
         asked.secrecy().sentence(),
         *([asked.warning()] if asked.warning() else []),
