@@ -138,7 +138,7 @@ def score_rows(
     n_axes = places.size
     scaling = 1.0 / (steps[1] * steps[1])
     rare, beyond, far = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    away, cells = np.empty((max(n_axes, 1), CHUNK)), np.empty(CHUNK, np.int64)
+    away = np.empty((max(n_axes, 1), CHUNK))
     for first in range(0, rows.shape[0], CHUNK):
         size = min(CHUNK, rows.shape[0] - first)
         for at in range(size):
@@ -146,20 +146,17 @@ def score_rows(
         for column in range(rows.shape[1]):
             top, start = np.float64(tops[column]), starts[column]
             low, high = ends[column, 0], ends[column, 1]
-            n_outside = 0
-            for at in range(size):  # without a branch, so that several go at a time
-                value = rows[first + at, column]
-                along = min(max((value - origins[column]) * widths[column], 0.0), top)
-                cells[at] = start + np.int64(along if value == value else top + 1.0)
-                n_outside += (value > high) | (value < low)
             for at in range(size):
-                rare[at] += table[cells[at]]
-            for at in range(size if n_outside else 0):
                 value = rows[first + at, column]
-                if value > high or value < low:
-                    over = max(value - high, low - value) / (high - low)
-                    over = min(np.floor(over * outside[1]) / outside[1], outside[2])
-                    beyond[at] += outside[0] * np.log1p(over)
+                if value == value:
+                    along = (value - origins[column]) * widths[column]
+                    rare[at] += table[start + np.int64(min(max(along, 0.0), top))]
+                    if value > high or value < low:
+                        over = max(value - high, low - value) / (high - low)
+                        over = min(np.floor(over * outside[1]) / outside[1], outside[2])
+                        beyond[at] += outside[0] * np.log1p(over)
+                else:
+                    rare[at] += table[start + tops[column] + 1]
         for axis in range(n_axes):
             for at in range(size):
                 apart = (rows[first + at, places[axis]] - centers[axis]) * inverse[axis]
