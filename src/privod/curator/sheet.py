@@ -21,7 +21,8 @@ the ledger. It read no row. The ledger ends in `{head}`. `privod verify` recompu
 
 ## What is released, and to whom
 
-Answers, never rows. An answer has noise or is a random choice. Counts of rare values are exact.
+Answers, never rows. An answer has noise or is a random choice. Counts of rare values are exact
+where the owner allowed it.
 
 {releases}
 

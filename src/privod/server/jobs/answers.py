@@ -188,12 +188,7 @@ class Answers:
             drawn.insert(0, ("earlier charges", _plain(earlier)))
         task = {"kind": "budget", "title": title, "budget": _plain(budget), "charges": drawn}
         digest = hashlib.sha256(json.dumps(task).encode()).hexdigest()
-        place = (of, digest, "budget")
-        with self._lock:
-            kept = self._kept.get(place)
-        if kept is None or kept.content is None:
-            made = partial(_drawn, digest)
-            kept = await self._joined(place, task, asker, made)
+        kept = await self._joined((of, digest, "budget"), task, asker, partial(_drawn, digest))
         return kept.content or b""
 
     def close(self) -> None:

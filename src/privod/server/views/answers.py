@@ -80,11 +80,6 @@ def fits(query: Query[Any], sought: str, also: str = "") -> bool:
     return all(word in asked for word in sought.casefold().split())
 
 
-async def answer(request: Request) -> Response:
-    """An answer: in a sentence, as a picture, with its promise."""
-    return await _page(request)
-
-
 async def score(request: Request) -> Response:
     """The answer's page with the visitor's own records scored: nothing is kept, nothing charged."""
     of, key = request.path_params["dataset"], request.path_params["key"]
@@ -97,16 +92,17 @@ async def score(request: Request) -> Response:
         if "problem" in scored:
             raise InvalidData(scored["problem"])
     except PrivodError as problem:
-        return await _page(request, problem=str(problem), status=422)
-    return await _page(request, scored=scored)
+        return await answer(request, problem=str(problem), status=422)
+    return await answer(request, scored=scored)
 
 
-async def _page(
+async def answer(
     request: Request,
     scored: dict[str, Any] | None = None,
     problem: str | None = None,
     status: int = 200,
 ) -> Response:
+    """An answer: in a sentence, as a picture, with its guarantee."""
     of, key = request.path_params["dataset"], request.path_params["key"]
     shown = await site_of(request).answers.summary(of, key, visitor_of(request).id)
     return await run_in_threadpool(_drawn_page, request, shown, scored, problem, status)
