@@ -357,7 +357,7 @@ def test_a_release_knows_its_error_whether_columns_are_named_or_not(columns: Any
     assert "± " in release.sentence()
     axes = draw(release).axes[0]
     labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert labels == ["the answer", "noise: global (taken)", "noise: heavy"]
+    assert labels == ["outliers", "noise: global (taken)", "noise: heavy"]
     assert any(type(some).__name__ == "ErrorbarContainer" for some in axes.containers)
     heavy = OutlierCount(radius=2, max_crowd=3, epsilon=1, columns=columns, noise="heavy")
     answered = heavy.answer(planted(), secure())

@@ -300,7 +300,7 @@ def test_no_change_moves_a_utility_by_more_than_the_steps_that_are_paid_for(
         ({"epsilon": "1e10"}, "epsilon must leave a loss between"),
         ({"epsilon": 1, "n_subspaces": 2**20}, "epsilon must leave a loss between"),
         ({"count_share": 1}, "count_share must be from 0 to below 1"),
-        ({"delta": 1, "count_share": "0.5"}, "delta must lie between"),
+        ({"delta": 1, "count_share": "0.5"}, "delta must be 0, or lie between"),
         ({"delta": "1e-6"}, "delta must be 0 where no counts are bought"),
         ({"choice": "guess"}, "choice must be narrow or exponential"),
         ({"candidates": (("a",), ("a",))}, "candidates must be different sets"),

@@ -265,11 +265,8 @@ class OutlierCount(CrowdCount[CountedOutliers]):
             found[kind] = self._smooth_margin(kind, calm, sensitivity)
         return found
 
-    def least_deviations(
-        self, dimensions: int, size: int | None = None, n_groups: int = 1
-    ) -> dict[str, float]:
+    def least_deviations(self, *known: Any) -> dict[str, float]:
         """The smallest standard deviation that each noise can have on any data set."""
-        known = (dimensions, size, n_groups)
         found = {}
         scale = self._global_scale(*known)
         if scale <= LARGEST_NOISE:
@@ -339,10 +336,8 @@ class OutlierCount(CrowdCount[CountedOutliers]):
     def _sensitivity(self, dimensions: int, size: int | None = None, n_groups: int = 1) -> int:
         return count_sensitivity(self.max_crowd, dimensions, self.adjacency, size, n_groups)
 
-    def _global_scale(
-        self, dimensions: int, size: int | None = None, n_groups: int = 1
-    ) -> Fraction:
-        return self._sensitivity(dimensions, size, n_groups) / self.epsilon
+    def _global_scale(self, *known: Any) -> Fraction:
+        return self._sensitivity(*known) / self.epsilon
 
     def _size_is_public(self, domain: Domain) -> bool:
         """Adjacent tables are of one size: rows are replaced, and none is dropped for what it says.
