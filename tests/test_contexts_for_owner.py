@@ -1,16 +1,11 @@
-"""The owner's own analysis: exact, marked as not private, in Python and on the command line."""
+"""The owner's own analysis: exact, and marked as not private."""
 
 from __future__ import annotations
 
 # slow: left out by `make quick`
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.outliers.contexts.contexts import ContextSpace, population
@@ -63,7 +58,6 @@ def test_it_says_that_it_is_not_private() -> None:
     table = Table(DOMAIN, rows())
     found = matching_contexts(table, RECORD, "salary", 260.0, Grubbs())
     assert found.sentence().startswith("NOT PRIVATE")
-    assert found.to_json()["private"] is False
     assert found.present
     largest, size = found.largest[0]
     assert population(largest, table).sum() == size
@@ -85,41 +79,13 @@ def test_too_many_contexts_are_refused_and_bfs_is_offered() -> None:
         )
 
 
-def test_the_command_prints_it_with_the_warning(tmp_path: Path) -> None:
-    data, domain = tmp_path / "rows.csv", tmp_path / "domain.json"
-    columns = rows()
-    lines = [",".join(columns)]
-    lines += [f"{job},{year},{salary}" for job, year, salary in zip(*columns.values(), strict=True)]
-    data.write_text("\n".join(lines))
-    domain.write_text(json.dumps(DOMAIN.to_json()))
-    asked = ["contexts", str(data), "--domain", str(domain), "--column", "salary"]
-    asked += ["--value", "260", "--record", "job=Doctor", "--record", "year=2005"]
-    shown = CliRunner().invoke(app, [*asked, "--detector", "grubbs"])
-    assert shown.exit_code == 0
-    assert "NOT PRIVATE" in shown.output
-    as_json = json.loads(CliRunner().invoke(app, [*asked, "--json"]).output)
-    assert as_json["private"] is False
-    assert as_json["contexts"] == 16
-    table = Table(DOMAIN, columns)
-    found = matching_contexts(table, RECORD, "salary", 260.0, LocalOutlierFactor())
-    assert as_json["matching"] == found.n_matching
-    wrong = CliRunner().invoke(app, [*asked[:-1], "year"])
-    assert isinstance(wrong.exception, InvalidParameter)
-
-
-def test_the_command_takes_ranges_of_numeric_attributes(tmp_path: Path) -> None:
-    data, domain = tmp_path / "rows.csv", tmp_path / "domain.json"
+def test_numeric_attributes_have_ranges() -> None:
     ages = [20, 30, 40, 50, 60, 70, 44]
-    data.write_text("age,salary\n" + "\n".join(f"{age},100" for age in ages[:6]) + "\n44,400")
     declared = Domain((Numeric("age", 0, 100), Numeric("salary", 0, 500)))
-    domain.write_text(json.dumps(declared.to_json()))
-    asked = ["contexts", str(data), "--domain", str(domain), "--column", "salary", "--value", "400"]
-    asked += ["--record", "age=44", "--detector", "grubbs"]
-    shown = CliRunner().invoke(app, [*asked, "--cuts", "age=25,45,65", "--json"])
-    told = json.loads(shown.output)
-    assert told["contexts"] == 6  # two first intervals, three last ones
-    assert told["largest"][0]["population"] == 7
-    assert "age" in CliRunner().invoke(app, [*asked, "--cuts", "age=25,45"]).output
-    for wrong in ("age=old", "age", "size=3"):
-        refused = CliRunner().invoke(app, [*asked, "--cuts", wrong])
-        assert isinstance(refused.exception, InvalidParameter)
+    table = Table(declared, {"age": np.array(ages), "salary": np.array([100.0] * 6 + [400.0])})
+    asked = (table, {"age": 44.0}, "salary", 400.0, Grubbs())
+    found = matching_contexts(*asked, cuts={"age": (25.0, 45.0, 65.0)})
+    assert found.n_contexts == 6  # two first intervals, three last ones
+    assert found.largest[0][1] == 7
+    with pytest.raises(InvalidParameter):
+        matching_contexts(*asked, cuts={"size": (3.0,)})

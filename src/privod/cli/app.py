@@ -32,7 +32,7 @@ REFUSED, WRONG = 3, 2  # exit codes: over budget; anything else that was asked w
 GROUPS = {
     "Everyday": "register open price ask score serve",
     "Ask": "questions guarantee request jobs rehearse mock mcp",
-    "Own data": "draft datasets report contexts protected sheet retire",
+    "Own data": "draft datasets report protected sheet retire",
     "Budgets": "budget raise close limit requests approve decline admit admitted allow-exact"
     " charge charge-ahead",
     "Serve": "token backup restore accept-restored clean-up",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,17 +42,6 @@ class LocalContexts:
             context, size = self.largest[0]
             text += f" The largest has {size} records: {context.in_words()}."
         return f"{WARNING} {text}{there}"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "private": False,
-            "warning": WARNING,
-            "contexts": self.n_contexts,
-            "matching": self.n_matching,
-            "largest": [{**one.to_json(), "population": size} for one, size in self.largest],
-            "by_size": [{"from": a, "below": b, "contexts": n} for a, b, n in self.by_size],
-            "present": self.present,
-        }
 
 
 def matching_contexts(
