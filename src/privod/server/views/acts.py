@@ -186,7 +186,6 @@ def _manage_page(request: Request, problem: str | None = None, gives_up: str = "
     return page(
         request,
         "manage.html",
-        422 if problem else 200,
         dataset=curator.dataset(of),
         forms=forms,
         requests=curator.requests(of),
@@ -212,7 +211,6 @@ def request_form(request: Request) -> Response:
     return page(
         request,
         "requests.html",
-        422 if problem else 200,
         dataset=curator.dataset(of),
         requests=curator.requests(of),
         adjacency=written or "add-remove",

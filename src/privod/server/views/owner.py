@@ -101,7 +101,6 @@ def _file_page(
     return page(
         request,
         "register.html",
-        422 if problem else 200,
         form=form,
         domain=domain,
         problem=problem,
@@ -145,7 +144,6 @@ def _register_page(
     return page(
         request,
         "register.html",
-        422 if problem else 200,
         form=form,
         domain=None,
         known=known,
@@ -226,7 +224,6 @@ def _budget_page(
     return page(
         request,
         "open_budget.html",
-        422 if problem else 200,
         dataset=dataset,
         form=form,
         adjacencies=ADJACENCIES,
@@ -288,7 +285,6 @@ def _tokens_page(
     return page(
         request,
         "tokens.html",
-        422 if problem else 200,
         section="tokens",
         form=form,
         tokens=known,

@@ -101,8 +101,9 @@ def _decimal(number: Fraction) -> str:
     return text if len(text) <= 12 else f"about {float(number):.4g}"
 
 
-def page(request: Request, template: str, status: int = 200, **shown: Any) -> Response:
-    """A page of the console; its forms carry the code of this browser."""
+def page(request: Request, template: str, status: int = 0, **shown: Any) -> Response:
+    """A page of the console, 422 with a problem; its forms carry the code of this browser."""
+    status = status or (422 if shown.get("problem") else 200)
     site = site_of(request)
     cookie = request.scope.get("cookie", "")
     fresh = "" if cookie else secrets.token_urlsafe(32)
