@@ -29,8 +29,8 @@ INTRO = (
     " charged to a budget before the data was touched, and got noise of the promised size."
 )
 DIFFER = (
-    "Each answer has noise of its own, so two that count the same records differ: their margins say"
-    " how far off each may be. And questions about outliers count by rules and radii of their own."
+    "Every answer has its own noise, so two counts of the same records can differ. Each count has a"
+    " 95 % margin of error. Questions about outliers differ in their rules and radii, too."
 )
 
 SHOWN = {
