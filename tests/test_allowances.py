@@ -223,7 +223,7 @@ def test_detectors_that_let_single_records_decide_are_refused(
 @pytest.mark.parametrize(
     ("adjacency", "problem"),
     [
-        (InCrowd(1.0, ("height",), 5), "columns of the data set"),
+        (InCrowd(1.0, ("height",), 5), "columns must be declared"),
         (InCrowd(1.0, ("job",), 5), "must be 0 over columns of categories"),
         (InCrowd(120.0, ("age",), 5), "every record is near every other"),
     ],

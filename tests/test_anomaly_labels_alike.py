@@ -252,7 +252,7 @@ def test_the_curator_charges_an_allowance_that_was_confirmed(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("crowd", "message"),
     [
-        (InAlikeCrowd(("ward", "size"), 3), "columns of the data set"),
+        (InAlikeCrowd(("ward", "size"), 3), "columns must be declared"),
         (InAlikeCrowd(("ward",), 3, 0, (("ward", 1.0),)), "numeric columns"),
         (InAlikeCrowd(("ward", "age"), 3, 3, (), (("ward", 2),)), "must be below 3"),
         (InAlikeCrowd(("ward", "age"), 3, 0, (), (("ward", 2**53),)), "must sum up to at most"),
