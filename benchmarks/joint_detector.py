@@ -147,7 +147,7 @@ def main() -> None:
             print(f"figure {name}_{split}_joint_below_pooled_error {margin:.4f}", flush=True)
             if split == "skewed":
                 apart.append(less.mean())
-                ahead += np.mean([run["alone"][0] - run["joint"][0] for run in found]) > 0
+                ahead += sum(run["alone"][0] - run["joint"][0] for run in found) > 0
     print(f"figure joint_below_pooled_most_skewed {max(apart):.4f}")
     print(f"figure skewed_sets {len(apart)}")
     print(f"figure skewed_sets_alone_ahead {ahead}")

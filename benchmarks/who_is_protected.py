@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks.race_contexts import Person, person, table
+from benchmarks.race_contexts import Person, domain_of, person, table
 
 from privod.curator.protection import who_is_protected
 from privod.data import Table
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     parser.add_argument("--large", action="store_true")
     asked_for = parser.parse_args()
-    name, rows = table()
+    name, rows = table(domain_of(4), 2000) if asked_for.smoke else table(domain_of(100))
     attributes = ("job_title", "employer", *(("year",) if asked_for.large else ()))
     sample = 2 if asked_for.smoke else 20 if asked_for.quick else 100
     print(f"{name}: {len(rows)} records; {' x '.join(attributes)}; {sample} taken out of each kind")

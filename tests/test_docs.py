@@ -196,7 +196,7 @@ def test_the_lines_for_a_table_of_ones_own_run_as_typed(
     )
     frame.loc[::50, "amount"] = None
     frame.to_csv("table.csv", index=False)
-    frame.iloc[:3].assign(amount=[100.0, None, 1e6]).to_csv("new.csv", index=False)
+    frame.iloc[:3].assign(amount=[100.0, np.nan, 1e6]).to_csv("new.csv", index=False)
     text = (ROOT / name).read_text()
     start = text.index("    import pandas\n")
     block = text[start : text.index("\n\n", start)]
