@@ -64,10 +64,10 @@ def test_prices_are_known_before_anything_is_compiled(tmp_path: Path) -> None:
 def test_whoever_listens_is_told_that_loops_are_compiled_and_only_then(tmp_path: Path) -> None:
     code = (
         "import numpy as np\n"
-        "from privod.outliers.grid.kernels.counts import table_sums\n"
+        "from privod.outliers.grid.kernels.counts import count_runs\n"
         "from privod.progress import listening\n"
         "with listening(lambda *heard: print(*heard, sep=', ')):\n"
-        "    table_sums(np.ones((1, 1, 1)), np.zeros((1, 1), np.int32), np.zeros((1, 1)))"
+        "    count_runs(np.ones((1, 1), np.uint64), *np.zeros((3, 1), np.int64))"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", code]

@@ -8,6 +8,7 @@ docs/proofs/outlier_count.md.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from privod.privacy import Adjacency, Replace
 from privod.query.distances import Distances
 from privod.threads import in_threads
 
+LEAST_DELTA = Fraction(1, 10**60)  # smooth noise is calibrated in floats down to it
 ALONE_BELOW = 20_000  # records below which a second thread costs more than it brings
 
 

@@ -42,6 +42,7 @@ from privod.query.checks import (
     ExactNumber,
 )
 from privod.query.crowd_bounds import (
+    LEAST_DELTA,
     GroupedCover,
     count_credits,
     count_sensitivity,
@@ -58,7 +59,7 @@ from privod.query.query import Release
 
 NOISES: tuple[str, ...] = ("auto", "global", "laplace", "heavy", "gaussian")
 LARGEST_NOISE = 2**40  # the largest scale that discrete Laplace noise is drawn at
-LEAST_DELTA, LEAST_SHARE = Fraction(1, 10**60), Fraction(1, 10**6)
+LEAST_SHARE = Fraction(1, 10**6)
 LARGEST_EPSILON = 10**9  # for a change of 1 it makes the smallest noise that is drawn
 USUAL_SHARE = Fraction(1, 3)  # of epsilon for the margin; less widens it, more widens the noise
 DOUBTS = tuple(place / 1000 for place in range(5, 50, 5))  # of the bound; the rest of 5 % is noise

@@ -39,7 +39,12 @@ from privod.query.checks import (
     whole_number,
 )
 from privod.query.conditional import Conditional
-from privod.query.crowd_bounds import count_credits, count_outliers, count_sensitivity
+from privod.query.crowd_bounds import (
+    LEAST_DELTA,
+    count_credits,
+    count_outliers,
+    count_sensitivity,
+)
 from privod.query.distances import (
     EXAMPLE_RADIUS,
     Distances,
@@ -51,7 +56,7 @@ from privod.query.distances import (
 from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import Preview
 from privod.query.query import Release
-from privod.questions.outlier_count.query import LEAST_DELTA, OutlierCount
+from privod.questions.outlier_count.query import OutlierCount
 from privod.texts import listed
 from privod.threads import available_threads, thread_pool
 
