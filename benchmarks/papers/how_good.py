@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from _curves import Curve, draw_curves
-from _tables import Report, Row
+from _tables import Report, Row, small_png
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
@@ -39,7 +39,6 @@ from privod.outliers.contexts.contexts import population
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import matching_contexts
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.pictures import png
 from privod.progress import track
 from privod.query.crowd_bounds import count_outliers
 from privod.query.likeness import Likeness
@@ -494,7 +493,7 @@ def main() -> None:
             kept = list(csv.DictReader(file))
         for measure in MEASURES:
             name = f"{measure.question}{measure.added}.png"
-            PUBLISHED.with_name(name).write_bytes(png(drawn(measure, kept)))
+            PUBLISHED.with_name(name).write_bytes(small_png(drawn(measure, kept)))
         return
     quick, answers = options.quick or options.smoke, 1 if options.smoke else 2 * options.quick
     chosen = [measure for measure in MEASURES if measure.question in options.only]
