@@ -54,7 +54,7 @@ def test_the_bill_of_a_rehearsal_adds_up_for_persons(tmp_path: Path, domain_file
         "epsilon 0.2 (add-remove)",  # a person has up to two rows
         "epsilon 0.4 (add-remove)",
     ]
-    assert shown["budgets"] == ["add-remove: spent epsilon 0.6 of epsilon 0.6, left epsilon 0"]
+    assert shown["budgets"] == ["add-remove: spent epsilon 0.6 of epsilon 0.6, left epsilon 0."]
 
 
 def test_a_rehearsal_says_what_would_be_noise_as_a_price_does(

@@ -6,8 +6,5 @@ from privod.cli.app import app, main
 
 __all__ = ["app", "main"]
 
-for _room in (
-    *("agent", "analyst", "backup", "demo", "engine", "joint", "life_cycle"),
-    *("narrow", "owner", "rehearsal", "score", "serve", "sheet"),
-):
+for _room in ("analyst", "demo", "joint", "keeping", "owner", "rehearsal", "score", "serve"):
     import_module(f"privod.cli.{_room}")

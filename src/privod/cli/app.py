@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +19,7 @@ from privod.errors import BudgetExceeded, InvalidParameter, PrivodError
 
 if TYPE_CHECKING:
     from privod.client import AnyCurator, Client
+    from privod.data import Domain
     from privod.data.sources import CsvDialect
 
 LOCATION_VARIABLE = "PRIVOD_AT"
@@ -134,6 +137,22 @@ def dialect_of(separator: str, **given: Any) -> CsvDialect:
     from privod.data.sources import CsvDialect
 
     return CsvDialect(separator="\t" if separator == "tab" else separator, **given)
+
+
+def read_json(path: Path, name: str, way_out: str) -> Any:
+    """What a JSON file holds."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InvalidParameter(name, "must be a JSON file", str(path), way_out) from None
+
+
+def read_domain(path: Path) -> Domain:
+    """The domain that a JSON file declares."""
+    from privod.data import Domain
+
+    way_out = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]} in JSON."
+    return Domain.from_json(read_json(path, "domain", way_out))
 
 
 def curator_at(

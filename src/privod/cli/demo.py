@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privod.cli.app import AsJson, app
-from privod.cli.files import read_domain
+from privod.cli.app import AsJson, app, read_domain
 from privod.cli.output import emit, progress_bars, words
 
 BROKEN = 1  # exit code when a promise did not survive
@@ -34,12 +33,8 @@ def demo(
 
     shown = _reported(run, report, as_json)
     asked = f"20,000 made-up hospital stays; each of {len(shown.steps)} answers was charged first."
-    lines = [words(f"{asked} {DIFFER}"), words("")]
-    for step in shown.first_screen():
-        lines += [words(f"{step.name}: {step.question}", "bold"), words(step.sentence)]
-        lines += [words(f"Price: {step.price}."), words("")]
-    lines += [words(f"Asked as well: {', '.join(shown.others())}."), words(shown.total())]
-    lines += [words(f"All answers with pictures, guarantees and budgets: {report}", "green")]
+    lines = [words(f"{asked} {DIFFER}"), *(words(budget.lines[0]) for budget in shown.budgets)]
+    lines += [words(f"All answers with pictures, guarantees and prices: {report}", "green")]
     emit({**shown.to_json(), "report": str(report)}, as_json, *lines)
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at
-from privod.cli.files import read_domain, read_json
+from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at, read_domain, read_json
 from privod.cli.output import emit, progress_bars, words
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.progress import listening
@@ -401,3 +400,24 @@ def _read_json(path: Path, what: str) -> Any:
     if not isinstance(data, dict):
         raise InvalidParameter(what, "must be a JSON file", str(path), way_out)
     return data
+
+
+engine = typer.Typer(help="Engines for secure computation.", no_args_is_help=True)
+app.add_typer(engine, name="engine")
+
+
+@engine.command()
+def install(
+    name: Annotated[str, typer.Argument(help="The engine: spu.")],
+    python: Annotated[
+        Path | None, typer.Option(help="Python 3.10 or 3.11, if privod runs in another.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Install an engine for your user, from a list of packages with their hashes."""
+    from privod.joint.exact.engine import install as make
+
+    if name != "spu":
+        raise InvalidParameter("engine", "must be spu", name, "Run `privod engine install spu`.")
+    place = make(python, None if as_json else typer.echo)
+    emit({"installed": str(place)}, as_json, words(f"SPU is installed in {str(place)!r}."))

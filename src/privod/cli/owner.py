@@ -24,8 +24,8 @@ from privod.cli.app import (
     app,
     curator_at,
     dialect_of,
+    read_domain,
 )
-from privod.cli.files import read_domain
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter
 

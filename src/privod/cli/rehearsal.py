@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privod.cli.analyst import Expect
-from privod.cli.app import AsJson, app
-from privod.cli.files import read_domain, read_json
+from privod.cli.app import AsJson, app, read_domain, read_json
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, PrivodError
 
@@ -105,13 +104,13 @@ def rehearse(
         as_json,
         words("On made-up rows: what is answered here says nothing about the real ones.", "bold"),
         table("The bill", ["question", "price", "worth"], rows),
-        *(words(f"In all, {budget.state}.") for budget in shown.budgets),
+        *(words(f"In all, {budget.lines[0]}") for budget in shown.budgets),
     )
 
 
 def _readable(entry: Any, domain: Domain, file: str) -> Query[Any] | PrivodError:
     """A question of the analysis, or why it can never be asked of such data."""
-    from privod.ledger.persons import check_unit, is_beyond_add_remove
+    from privod.ledger.coexistence import check_unit, is_beyond_add_remove
     from privod.query.catalog import query_from_json
 
     try:

@@ -1,4 +1,4 @@
-"""Run the curator as a server, and hand out the tokens that open it."""
+"""Run the curator as a server, hand out the tokens that open it, and offer it to agents."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from privod import wire
 from privod.cli.app import (
     DEFAULT_LOCATION,
     ENGINE_VARIABLE,
+    LOCATION_VARIABLE,
     WITNESS_VARIABLE,
     AsJson,
     DatabaseUrl,
     Directory,
     app,
+    server_at,
 )
 from privod.cli.output import emit, table, words
 from privod.errors import InvalidParameter, Unavailable
@@ -98,8 +100,7 @@ def serve(
 ) -> None:
     """Run the curator as a server with a console, on this machine only unless told otherwise."""
     try:
-        from privod.server.limits import Limits
-        from privod.server.machine import share_of_memory
+        from privod.server.limits import Limits, share_of_memory
         from privod.server.sample import sample as sampled
         from privod.server.serve import Listening
         from privod.server.serve import serve as run
@@ -190,3 +191,30 @@ def revoke_token(
 
     auth.revoke_token(_curator(at, database), auth.EVERYONE, shown)
     emit({"revoked": shown}, as_json, words(f"Revoked {shown}."))
+
+
+@app.command()
+def mcp(
+    at: Annotated[
+        str,
+        typer.Option("--at", envvar=LOCATION_VARIABLE, help="The address of a curator's server."),
+    ],
+    most_epsilon: Annotated[
+        str, typer.Option(help="What all questions of this process may cost together.")
+    ] = "1",
+    most_delta: Annotated[str, typer.Option(help="The same of delta.")] = "1e-6",
+    alone: Annotated[
+        str, typer.Option(help="Above this epsilon the agent asks nothing without a person.")
+    ] = "0.1",
+) -> None:
+    """Offer tools to an agent over standard input and output, with the token in PRIVOD_TOKEN.
+
+    The token must be an analyst's. Give it an allowance of its own on the server as well: the
+    limits here last as long as the process.
+    """
+    from privod.agent import Agent, Allowance, agent_server
+    from privod.privacy import Loss
+
+    allowance = Allowance(Loss(most_epsilon, most_delta), Loss(alone, most_delta))
+    with server_at(at) as client:
+        agent_server(Agent(client, allowance)).run()

@@ -20,8 +20,7 @@ from privod.curator.publication import (
 )
 from privod.curator.questions import Question, adapted
 from privod.curator.results import NO_ANSWER
-from privod.curator.rows import KeptRows, RowStore
-from privod.curator.tables import Tables
+from privod.curator.rows import KeptRows, RowStore, Tables
 from privod.curator.witnessed_ledger import WitnessedLedger
 from privod.curator.work import PendingAnswer, State
 from privod.engines.size import IN_MEMORY, SizeClass

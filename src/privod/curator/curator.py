@@ -18,9 +18,8 @@ from privod.curator.protection import (
 )
 from privod.curator.registration import check_registration
 from privod.curator.results import Answer, Registered, StoredRelease
-from privod.curator.rows import KeptRows, RowStore
+from privod.curator.rows import KeptRows, RowStore, Tables
 from privod.curator.server_notes import ServerNotes
-from privod.curator.tables import Tables
 from privod.curator.tokens import TokenStore
 from privod.curator.witnessed_ledger import WitnessedLedger
 from privod.curator.work import JobRecords

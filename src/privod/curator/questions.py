@@ -15,8 +15,8 @@ from privod.ledger import store
 from privod.ledger.admissions import check_admitted, check_exact_counts
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Due
+from privod.ledger.coexistence import check_unit, is_beyond_add_remove
 from privod.ledger.database import Connection
-from privod.ledger.persons import check_unit, is_beyond_add_remove
 from privod.ledger.prices import charges_due, is_paid_for
 from privod.ledger.store import DataSet
 from privod.privacy import Cost, Guarantee, Loss, Zcdp

@@ -33,16 +33,6 @@ DIFFER = (
     " 95 % margin of error. Questions about outliers differ in their rules and radii, too."
 )
 
-SHOWN = {
-    "histogram": 1,
-    "outlier-count": 1,
-    "outlier-subspaces": 1,
-    "anomaly-labels": 2,  # the same records, protected in two ways
-    "detector-profile": 1,
-    "outlier-context": 1,
-}
-"""How many of a question's answers stand on the first screen; the report has all."""
-
 
 @dataclass(frozen=True)
 class Step:
@@ -58,22 +48,11 @@ class Step:
 
 
 @dataclass(frozen=True)
-class BudgetStep:
-    """One budget of the demo after all questions were asked."""
-
-    adjacency: str
-    spent: str
-    state: str
-    gives_up: str
-    picture: bytes
-
-
-@dataclass(frozen=True)
 class Demo:
-    """All that was asked and answered."""
+    """All that was asked and answered, and every budget after that: its state and picture."""
 
     steps: tuple[Step, ...]
-    budgets: tuple[BudgetStep, ...]
+    budgets: tuple[Chapter, ...]
 
     def to_json(self) -> Any:
         """Everything but the pictures."""
@@ -81,29 +60,7 @@ class Demo:
             {key: value for key, value in vars(step).items() if key != "picture"}
             for step in self.steps
         ]
-        return {"steps": steps, "budgets": [state.state for state in self.budgets]}
-
-    def first_screen(self) -> list[Step]:
-        """The answers that a terminal shows whole: a few, with their errors and prices."""
-        shown: dict[str, list[Step]] = {name: [] for name in SHOWN}
-        for step in self.steps:
-            if len(shown.get(step.name, ())) < SHOWN.get(step.name, 0):
-                shown[step.name].append(step)
-        return [step for steps in shown.values() for step in steps]
-
-    def others(self) -> list[str]:
-        """The questions that are asked too, and answered in the report alone."""
-        return list(dict.fromkeys(step.name for step in self.steps if step.name not in SHOWN))
-
-    def total(self) -> str:
-        """What all answers cost together, under each adjacency."""
-        wide = [f"{one.spent} ({one.adjacency})" for one in self.budgets if not one.gives_up]
-        narrow = [f"{one.spent} ({one.adjacency})" for one in self.budgets if one.gives_up]
-        told = f"All {len(self.steps)} answers cost {' and '.join(wide)}"
-        if narrow:
-            more = f"{len(narrow)} allowances" if len(narrow) > 1 else "an allowance"
-            told += f", and from {more} whose guarantees are narrower {', '.join(narrow)}"
-        return f"{told}. Budgets as wide as these are for made-up data."
+        return {"steps": steps, "budgets": [budget.lines[0] for budget in self.budgets]}
 
     def html(self) -> str:
         """One self-contained page."""
@@ -120,12 +77,8 @@ class Demo:
             )
             for one in self.steps
         ]
-        chapters += [
-            Chapter(f"Budget under {one.adjacency}", (f"{one.state}. {one.gives_up}",), one.picture)
-            for one in self.budgets
-        ]
         title = f"Outliers in private data: {len(self.steps)} questions and their promises"
-        return page(title, f"{INTRO} {DIFFER}", chapters)
+        return page(title, f"{INTRO} {DIFFER}", [*chapters, *self.budgets])
 
 
 def run(directory: Path) -> Demo:
@@ -207,11 +160,9 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _spent(curator: Curator, queries: list[Query[Any]], domain: Domain) -> Iterator[BudgetStep]:
+def _spent(curator: Curator, queries: list[Query[Any]], domain: Domain) -> Iterator[Chapter]:
     for state in curator.budget(DATASET):
-        title = f"Spent under {state.adjacency.name}"
-        charges = list(_charged(queries, state.adjacency, domain))
-        picture = svg(draw_budget(title, state.budget, charges))
-        words = f"{state.adjacency.name}: spent {state.spent} of {state.budget}, left {state.left}"
-        spent, gives_up = str(state.spent), state.adjacency.gives_up
-        yield BudgetStep(state.adjacency.name, spent, words, gives_up, picture)
+        name, charges = state.adjacency.name, list(_charged(queries, state.adjacency, domain))
+        picture = svg(draw_budget(f"Spent under {name}", state.budget, charges))
+        told = f"{name}: spent {state.spent} of {state.budget}, left {state.left}."
+        yield Chapter(f"Budget under {name}", (told, state.adjacency.gives_up), picture)

@@ -14,7 +14,7 @@ from typing import Any
 
 from privod.data import Domain
 from privod.errors import InvalidParameter, ProtocolAborted
-from privod.joint.locked_file import LockedFile
+from privod.joint.files import LockedFile
 from privod.joint.question import JointQuestion
 from privod.joint.roster import Roster
 

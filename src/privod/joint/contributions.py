@@ -14,7 +14,7 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from privod.joint.locked_file import LockedFile
+from privod.joint.files import LockedFile
 from privod.privacy import Guarantee, decimal_text
 
 

@@ -1,15 +1,13 @@
-"""Which budgets may stand beside each other, and which must end together.
-
-Asked when an owner opens, converts or closes a budget, and again when the ledger is verified.
-"""
+"""Which budgets may stand beside each other and of which data, and which must end together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from privod.errors import NoPromise
+from privod.data import Domain
+from privod.errors import InvalidParameter, NoPromise
 from privod.ledger.budget_state import BudgetState
-from privod.privacy import AddRemove, Adjacency, Replace, SameContexts
+from privod.privacy import AddRemove, Adjacency, Replace, SameContexts, Statement
 
 
 def check_not_ended(of: str, budgets: Sequence[BudgetState]) -> None:
@@ -60,3 +58,26 @@ def ends_with(state: BudgetState, others: Sequence[BudgetState]) -> list[BudgetS
     Those that sell questions without a bound under it, and those whose charges it would carry.
     """
     return [] if state.role == "allowance" else list(others)  # those stand beside each other
+
+
+def is_beyond_add_remove(statements: Sequence[Statement]) -> bool:
+    """Whether nothing is proved under add-remove: another budget must pay, if one can be opened."""
+    return all(AddRemove().steps_of(statement.adjacency) is None for statement in statements)
+
+
+def check_unit(adjacency: Adjacency, versions: Mapping[str, Domain]) -> None:
+    """Refuse a promise that does not stretch to the persons of a version with several rows each."""
+    if adjacency.stretches_to_persons:
+        return
+    for name, domain in versions.items():
+        if domain.max_rows_per_person > 1:
+            rule = f"of {name!r} must be 1 for budgets and questions under {adjacency.name}"
+            way_out = (
+                f"A promise under {adjacency.name} does not stretch to a person with several"
+                " records, and all versions of a data set share its budgets. A cap that is"
+                " registered never changes: ask what is promised under add-remove, or register a"
+                " data set with a cap of 1 that continues none. What both tell about a person"
+                " adds up."
+            )
+            given = domain.max_rows_per_person
+            raise InvalidParameter("max_rows_per_person", rule, given, way_out)

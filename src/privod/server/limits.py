@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from privod.control_groups import group_limits
 from privod.errors import LimitReached, Unavailable
-from privod.server.machine import share_of_memory
 
 TOO_OFTEN = "Too many requests. Wait a few seconds, then come back more slowly."
 NETWORK_BITS = 64  # of an IPv6 address: who has one address of such a network has all of them
 MOST_BUCKETS = 20_000  # visitors remembered; past this the longest unseen are forgotten
+RESERVE_BYTES = 2**30  # the server itself, the process that draws pictures, and the system
+LEAST_BYTES = 2**30  # for a small table; where there is less, give one worker all there is
+FIRST_VERSION = Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")  # of control groups
 
 
 def network_of(address: str) -> str:
@@ -49,6 +54,30 @@ class TooSlow(LimitReached):
 
 class TooMuchWork(LimitReached):
     """By its public sizes an answer may take longer, or more memory, than the server allows."""
+
+
+def share_of_memory(workers: int = 2) -> int:
+    """How much memory one of so many workers may take; one more share is for an owner's report.
+
+    So the workers together take no more than there is, unless it is so little that their shares
+    would be of no use. The system then need not end one of them: which one, and when, would follow
+    from rows.
+    """
+    return max(LEAST_BYTES, (machine_bytes() - RESERVE_BYTES) // (workers + 1))
+
+
+def machine_bytes() -> int:
+    """The memory of this machine, or less where a container or a service may take less."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([whole, *_allowed()])
+
+
+def _allowed() -> list[int]:
+    """What control groups let this process take."""
+    limits = group_limits("memory.max")
+    with suppress(OSError):
+        limits.append(FIRST_VERSION.read_text())
+    return [int(limit) for limit in limits if limit.strip().isdecimal()]  # or "max"
 
 
 @dataclass(frozen=True)

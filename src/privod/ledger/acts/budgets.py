@@ -1,4 +1,4 @@
-"""Open, raise and close a budget."""
+"""Open, raise and close a budget; take a data set out of use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from privod.ledger import store
 from privod.ledger.acts.act import Act, Told, names_of
 from privod.ledger.acts.consequences import meaning
 from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
-from privod.ledger.coexistence import check_beside, check_not_ended, ends_with
+from privod.ledger.coexistence import check_beside, check_not_ended, check_unit, ends_with
 from privod.ledger.database import Connection
-from privod.ledger.persons import check_unit
 from privod.ledger.prices import begun_with, check_meaning, costs_before, gives_up
 from privod.privacy import (
     AddRemove,
@@ -255,3 +254,36 @@ def open_budget_of(connection: Connection, of: str, adjacency: Adjacency) -> Bud
                 raise NotFound(f"The {adjacency.name} budget of {of!r} is closed, for good.")
             return state
     raise NotFound(f"{of!r} has no budget under {adjacency.name}. See its budgets.")
+
+
+@dataclass(frozen=True)
+class Retire(Act[None]):
+    """Delete the rows of a data set for good; its ledger and its releases are kept."""
+
+    name: ClassVar[str] = "retire"
+    path: ClassVar[str] = "retire"
+    title: ClassVar[str] = "Retire this data set"
+    result: ClassVar[str] = "retired"
+    reason: Reason
+
+    def _checked(self, connection: Connection) -> None:
+        if store.find_dataset(connection, self.of).retired:
+            raise AlreadyExists(f"{self.of!r} was retired already.")
+
+    def gives_up(self, connection: Connection) -> str:
+        self._checked(connection)
+        return (
+            f"The rows of {self.of!r} are deleted for good. Its ledger and its releases are kept,"
+            " and stored answers stay free. Confirm it to retire the data set."
+        )
+
+    def apply(self, connection: Connection) -> None:
+        self._checked(connection)
+        number = self.enter(connection, "retire", {"reason": self.reason})
+        connection.execute("UPDATE datasets SET retired = ? WHERE name = ?", number, self.of)
+
+    def after(self, curator: Any, done: None) -> None:  # noqa: ARG002
+        curator.forget_rows(self.of)
+
+    def said(self, done: None) -> str:  # noqa: ARG002
+        return f"{self.of!r} is retired. Stored answers stay free."
