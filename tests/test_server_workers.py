@@ -31,7 +31,7 @@ from privod.query.preview import duration
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
-from privod.server import machine
+from privod.server import limits as machine
 from privod.server.authentication import token_hash
 from privod.server.jobs import estimates
 from privod.server.jobs.estimates import (
