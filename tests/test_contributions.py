@@ -79,7 +79,7 @@ def test_commands_list_the_runs_and_say_what_was_spent_before_one_is_approved(
         return " ".join(CliRunner().invoke(app, list(typed)).output.split())
 
     listed = said("runs", "--record", str(record))
-    assert "were sent to 1 run with noise, epsilon 1, delta 1e-06 (replace) together" in listed
+    assert "were sent to 1 run with noise, epsilon 1, delta 1e-6 (replace) together" in listed
     assert "with ahus, bern, cork over x, y, epsilon 1" in listed
     assert "and to 1 run without noise, which no epsilon counts" in listed
     for name, value in (

@@ -269,7 +269,7 @@ def test_a_run_is_charged_before_the_first_share_leaves_and_by_a_refusal_not_at_
         patched.setattr(transport.Channel, "trade", noted)
         run = rehearse(NOISY, tables, acts={"dale": charging(False)})
         assert events[:3] == ["greeting", "charge", "shares of records"]
-        assert "epsilon 1, delta 1e-06" in run.answers["dale"].sent.sentence()
+        assert "epsilon 1, delta 1e-6" in run.answers["dale"].sent.sentence()
         events.clear()
         left = rehearse(NOISY, tables, acts={"dale": charging(True)})
     assert events == ["greeting", "charge"]

@@ -97,7 +97,7 @@ def run(*arguments: str, fails_with: type[Exception] | None = None) -> Any:
 def test_budgets_live_and_end_in_the_shell(at: tuple[str, str]) -> None:
     _, name = at
     opening = ("open", name, "--epsilon", "1", "--delta", "1e-6", "--accounting", "zcdp")
-    assert "but for a probability" in run(*opening, fails_with=NeedsConfirmation)
+    assert "up to an added probability" in run(*opening, fails_with=NeedsConfirmation)
     opened = run(*opening, "--yes")
     assert (opened["accounting"], opened["conversion_delta"]) == ("zcdp", "9/10000000")
     more = ("raise", name, "--epsilon", "2", "--delta", "1e-6", "--reason", "the board agreed")

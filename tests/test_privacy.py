@@ -254,7 +254,7 @@ def test_a_promise_is_a_sentence_with_its_numbers() -> None:
     sentence = Guarantee(Loss("0.1", "1e-6"), AddRemove()).sentence()
     assert "(epsilon 0.1)" in sentence
     assert "1.106" in sentence
-    assert "1e-06" in sentence
+    assert "1e-6" in sentence
 
 
 def test_guarantees_survive_json_and_secrecies_say_who_learns_what() -> None:

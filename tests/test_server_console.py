@@ -99,8 +99,8 @@ def test_a_form_states_the_guarantee_that_would_be_charged_with_its_delta(
     server.curator.register("loose", ROWS, DOMAIN)
     server.curator.open_budget("loose", AddRemove(), Loss("10", "1e-5"))
     text = checked(analyst.get("/data/loose/ask/detector-profile"))
-    assert "<strong>epsilon 1, delta 1e-06</strong>" in text
-    assert "but for a probability of 1e-06" in text
+    assert "<strong>epsilon 1, delta 1e-6</strong>" in text
+    assert "up to an added probability of 1e-6" in text
 
 
 def test_a_form_without_a_budget_requests_it_from_the_owner(analyst: Browser) -> None:

@@ -155,7 +155,7 @@ def test_choices_of_the_exponential_mechanism_pay_an_eighth_of_their_square(
 def test_opening_says_that_a_promise_without_delta_is_given_up(tmp_path: Path) -> None:
     curator = Curator.open(tmp_path)
     curator.register("people", ROWS, DOMAIN)
-    with pytest.raises(NeedsConfirmation, match="but for a probability of its delta"):
+    with pytest.raises(NeedsConfirmation, match="up to an added probability of its delta"):
         curator.open_budget("people", AddRemove(), LIMIT, accounting="zcdp")
     with pytest.raises(InvalidParameter, match="delta above 0"):
         curator.open_budget("people", AddRemove(), Loss(1), accounting="zcdp", confirmed=True)

@@ -91,7 +91,6 @@ def labels_beside(
     shown = labels[:MOST_LABELS]
     height = max(3.0, 1.4 + 0.28 * len(shown))
     figure, axes = blank(title, width=10.0, height=height)
-    axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
     names = [", ".join(_short(entry) for entry in row[:4]) for row in records[:MOST_LABELS]]
     colors = [WARM if one else MUTED for one in shown]
     axes.scatter([int(one) for one in shown], range(len(shown)), s=120, c=colors)
@@ -99,7 +98,15 @@ def labels_beside(
     axes.set_xticks([0, 1], ["no", "yes"])
     axes.set_xlim(-0.5, 1.5)
     axes.set_ylim(len(shown) - 0.5, -0.5)
-    return figure, figure.add_subplot(1, 2, 2)
+    return figure, beside(figure, axes)
+
+
+def beside(figure: Figure, axes: Axes) -> Axes:
+    """Move the axes to the left half of their figure; return empty ones in its right half."""
+    with _settings, mpl.rc_context(LOOK):
+        grid = figure.add_gridspec(1, 2)
+        axes.set_subplotspec(grid[0])
+        return figure.add_subplot(grid[1])
 
 
 def _short(entry: Any) -> str:

@@ -56,7 +56,13 @@ def draw_map(
     figure.colorbar(image, ax=axes, label=label)
     limit = scorer.threshold(share)
     if limit is not None:
-        _contour(axes, sides, scores, limit, f"about {share:.2g} of all lie beyond")
+        _contour(
+            axes,
+            sides,
+            scores,
+            limit,
+            f"about {share:.2%} of records lie outside".replace(".00%", "%"),
+        )
     if records is not None:
         found = scorer.scores(records)
         far = np.full(len(found), False) if limit is None else found > limit

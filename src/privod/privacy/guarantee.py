@@ -108,7 +108,7 @@ class Guarantee:
     def _factor(self) -> str:
         epsilon, delta = self.loss.epsilon, self.loss.delta
         odds = f"exp({decimal_text(epsilon)})" if epsilon > 20 else _odds(epsilon)
-        slack = f", but for a probability of {decimal_text(delta)}" if delta else ""
+        slack = f", up to an added probability of {decimal_text(delta)}" if delta else ""
         told = f"{odds} times as likely, or as unlikely{slack}"
         return f"{told} (epsilon {decimal_text(epsilon)})"
 

@@ -99,7 +99,7 @@ class Loss:
     Guarantee
     ---------
     Under an adjacency (see `Guarantee`), any outcome is at most exp(epsilon) times as likely on one
-    data set as on an adjacent one, but for a probability of delta.
+    data set as on an adjacent one, up to an added probability of delta.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def decimal_text(number: Fraction) -> str:
     """The number in decimals if that is exact and short, else as a fraction."""
     text = repr(float(number))
     if Fraction(text) == number:
-        return text.removesuffix(".0")
+        return text.removesuffix(".0").replace("e-0", "e-")
     return str(number)
 
 

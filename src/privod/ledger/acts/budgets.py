@@ -31,8 +31,8 @@ Reason = Annotated[str, Told("Why; stands in the ledger.")]
 Under = Annotated[Adjacency, Told("", usual="add-remove")]
 
 GIVES_UP_PURE = (
-    "Counted by zcdp, the budget holds but for a probability of its delta, even if every single"
-    " answer holds without one."
+    "Counted by zcdp, the budget holds up to an added probability of its delta, even if every"
+    " single answer holds without one."
 )
 
 
@@ -141,7 +141,7 @@ class OpenBudget(Act[BudgetState]):
 
 @dataclass(frozen=True)
 class RaiseBudget(Act[BudgetState]):
-    """Allow more than before; what was charged so far counts, the old promise is replaced.
+    """Raise the limit of a budget. Earlier charges still count against it.
 
     A delta of 0 leaves the delta as it is.
     """
@@ -200,7 +200,7 @@ class RaiseBudget(Act[BudgetState]):
 
 @dataclass(frozen=True)
 class CloseBudget(Act[tuple[BudgetState, ...]]):
-    """Let a budget pay for nothing more, for good, and those that would break its promise."""
+    """Close a budget for good, and every other whose answers would break its guarantee."""
 
     name: ClassVar[str] = "close"
     path: ClassVar[str] = "budgets/close"

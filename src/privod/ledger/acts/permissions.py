@@ -126,7 +126,7 @@ class AllowExactCounts(Act[int]):
 
 @dataclass(frozen=True)
 class LimitToken(Act[None]):
-    """Set how much of a budget the questions of one token may cost; the budget still rules."""
+    """Limit how much of a budget one token may spend. The budget's own limit stays."""
 
     name: ClassVar[str] = "limit"
     path: ClassVar[str] = "limits"

@@ -34,8 +34,7 @@ def draw(release: Release[tuple[bool, ...]]) -> Figure:
     other.set_yscale("log")
     other.set_xlabel("records in its crowd (dotted: max_crowd)")
     other.set_ylabel("chance that its label is wrong")
-    other.legend(frameon=False)
-    other.spines[["top", "right"]].set_visible(False)
+    other.legend()
     return figure
 
 

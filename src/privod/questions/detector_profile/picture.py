@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privod.data import Categorical
-from privod.pictures.canvas import ACCENT, blank, called, summed
+from privod.pictures.canvas import ACCENT, INK, blank, called, shortened, summed
 from privod.query.query import Release
 from privod.questions.detector_profile.release import NoisyProfile
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 30
 MOST_BARS = 60  # of one column; neighboring cells are drawn as one where there are more
+MOST_NAMED = 6  # categories of a column whose names are written
+TALL = 0.35  # a bar that a name fits into
 
 
 def draw(release: Release[NoisyProfile]) -> Figure:
@@ -34,7 +36,16 @@ def draw(release: Release[NoisyProfile]) -> Figure:
         places = (np.arange(len(counts)) + 0.5) / len(counts)
         width = 0.95 / len(counts)
         axes.bar(places, heights, width=width, bottom=base, color=ACCENT)
-        if not isinstance(column, Categorical):
+        if isinstance(column, Categorical):
+            names = column.values if len(column.values) <= MOST_NAMED else ()
+            for at, name, height in zip(places, names, heights, strict=False):
+                inside = height > TALL
+                low_end = base + (0.04 if inside else height + 0.02)
+                color = "white" if inside else INK
+                axes.text(
+                    at, low_end, shortened(str(name), 14), fontsize=7, ha="center", color=color
+                )
+        else:
             low, high = next(ranges)
             axes.text(-0.01, base, f"{low:.3g}", fontsize=8, ha="right")
             axes.text(1.01, base, f"{high:.3g}", fontsize=8)
@@ -42,6 +53,7 @@ def draw(release: Release[NoisyProfile]) -> Figure:
         np.arange(len(columns)) + 0.45, [called(column.name) for column in columns[::-1]]
     )
     axes.set_xticks([])
-    axes.set_xlabel("each column's cells")
+    axes.set_xlim(-0.1, 1.1)
+    axes.set_xlabel("a bar is the share of the column's fullest cell")
     axes.grid(False)
     return figure

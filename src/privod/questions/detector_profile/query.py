@@ -267,7 +267,7 @@ class DetectorProfile(Conditional[NoisyProfile]):
         )
         return (
             f"A private detector over {len(value.layout.columns)} columns{products}, from about"
-            f" {round(value.records)} records. Each cell count has a margin of ±"
+            f" {round(value.records):,} records. Each cell count has a margin of ±"
             f" {value.noise_of_counts.quantile(0.95)} (95 % confidence).{told} Scoring new records"
             " against it, with reasons, costs nothing more."
         )

@@ -25,5 +25,4 @@ def draw(release: Release[tuple[bool, ...]]) -> Figure:
     other.set_ylim(0, 0.52)
     other.set_xlabel("margin (anomalous: right of the line)")
     other.set_ylabel("chance that its label is wrong")
-    other.spines[["top", "right"]].set_visible(False)
     return figure

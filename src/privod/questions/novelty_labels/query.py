@@ -103,7 +103,7 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
         return chance_of_error(self.edits(margin), self.label_epsilon)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
-        return f"{labeled(value, 'new record')} an outlier by {self.model}. {self._at_worst}."
+        return f"{labeled(value, 'new record')} an outlier ({self.model}). {self._at_worst}."
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

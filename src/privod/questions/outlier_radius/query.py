@@ -224,10 +224,10 @@ class OutlierRadius(Conditional[ChosenRadius]):
         off = self.records_off(value.n_columns, value.n_groups)
         return (
             f"Radius {value.radius:g}{distance_in_words(self.scale, self.weights)} makes about"
-            f" {float(self.share):.3g} of the records outliers {where}. An outlier has at most"
-            f" {self.max_crowd} records, itself included, within it. If one of the {self.n_radii}"
-            f" candidate radii gives just that share, the number of outliers is at most {off} off"
-            " (95 % confidence), usually far less."
+            f" {100 * float(self.share):.3g} % of the records outliers {where}. An outlier has at"
+            f" most {self.max_crowd} records, itself included, within it. If one of the"
+            f" {self.n_radii} candidate radii gives just that share, the number of outliers is at"
+            f" most {off} off (95 % confidence), usually far less."
         )
 
     def value_to_json(self, value: ChosenRadius) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privod.pictures.canvas import ACCENT, INK, blank, called
+from privod.pictures.canvas import ACCENT, INK, beside, blank, called
 from privod.query.query import Release
 from privod.questions.outlier_subspaces.query import (
     FoundSubspaces,
@@ -26,7 +26,6 @@ def draw(release: Release[FoundSubspaces]) -> Figure:
     query, value = release.query, release.value
     assert isinstance(query, OutlierSubspaces)  # noqa: S101 - what a release of sets answers
     figure, axes = blank("Column sets chosen for the most outliers", width=11.0)
-    axes.set_subplotspec(figure.add_gridspec(1, 2)[0])
     shown = value.subspaces[:MOST_DRAWN]
     names = [f"{place + 1}. {' and '.join(map(called, some))}" for place, some in enumerate(shown)]
     if value.counts:
@@ -37,12 +36,11 @@ def draw(release: Release[FoundSubspaces]) -> Figure:
     else:
         axes.barh(names, np.arange(len(names), 0, -1), color=ACCENT)
         axes.set_xticks([])
-        axes.set_xlabel("order of the choice; counts were not asked for", fontsize=8)
+        axes.set_xlabel("in the order chosen; counts were not asked for")
     axes.set_ylim(max(len(names), 4) - 0.5, -0.5)
     axes.grid(False, axis="y")
-    other = figure.add_subplot(1, 2, 2)
-    other.set_title("How likely is a worse set, at most?", loc="left", fontsize=11)
-    other.spines[["top", "right"]].set_visible(False)
+    other = beside(figure, axes)
+    other.set_title("How likely is a worse set, at most?")
     _largest_chances(other, query, value)
     return figure
 
@@ -55,6 +53,6 @@ def _largest_chances(axes: Axes, query: OutlierSubspaces, value: FoundSubspaces)
         chances = [query.chance_at_most(int(some), size) for some in missing]
         axes.plot(missing, chances, label=f"sets of {columns_in_words(size)}")
     axes.set_ylim(0, 1.02)
-    axes.set_xlabel("outliers fewer than the best set still to be had")
-    axes.set_ylabel("chance to be chosen all the same")
+    axes.set_xlabel("how many fewer outliers than the best set left")
+    axes.set_ylabel("chance of being chosen, at most")
     axes.legend()

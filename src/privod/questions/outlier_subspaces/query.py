@@ -51,7 +51,6 @@ from privod.query.distances import (
     Scale,
     checked_scale,
     checked_weights,
-    distance_in_words,
 )
 from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import Preview
@@ -399,8 +398,7 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
                 for name, count, within in counted
             ]
         many = "The column set" if len(named) == 1 else f"The {len(named)} column sets"
-        measured = distance_in_words(self.scale, self.weights)
-        text = f"{many} chosen for the most outliers{measured}: {'; '.join(named)}."
+        text = f"{many} chosen for the most outliers: {'; '.join(named)}."
         if value.n_candidates == len(named):
             return f"{text} There was no other candidate."
         text += f" No other of the {value.n_candidates} candidates has"

@@ -52,7 +52,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     Parameters
     ----------
     columns : tuple of str
-        The numeric columns whose ranges are bought; their declared ranges may be very wide.
+        The numeric columns whose ranges are estimated; declared ranges may be very wide.
     epsilon : number
         The privacy loss of all ranges together, greater than 0.
     zooms : int

@@ -231,9 +231,11 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
             "cost": charge.loss,
             "left": charge.left,
             "fitting": fitting(charge.questions_left),
+            "needed": told["name"] if len(told) == 1 else canonical_json(told),
         }
         for charge in price.charges
         if charge.adjacency in budgets
+        for told in [charge.adjacency.to_json()]
     ]
     guarantee, most = query.guarantee(), price.records or price.most_records
     offer, _ = size_offer(price, domain)
@@ -249,7 +251,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "sentence": guarantee.of_persons(domain.max_rows_per_person).sentence(),
         "not_protected": price.not_protected,
     }
-    return {"priced": priced, "price_problem": None, "needed_budget": None}
+    return {"priced": priced, "price_problem": None, "requests_at": _requests_at(request)}
 
 
 def _unpriced(
@@ -264,8 +266,12 @@ def _unpriced(
         if isinstance(guarantee, Guarantee) and guarantee.adjacency not in opened:
             needed = canonical_json(guarantee.adjacency.to_json())
     said = None if problem is None else str(problem)
-    at = f"/data/{segment(request.path_params['dataset'])}/requests"
+    at = _requests_at(request)
     return {"priced": None, "price_problem": said, "needed_budget": needed, "requests_at": at}
+
+
+def _requests_at(request: Request) -> str:
+    return f"/data/{segment(request.path_params['dataset'])}/requests"
 
 
 def my_questions(request: Request) -> Response:

@@ -98,7 +98,7 @@ def _box(
     box: dict[str, Any] = {
         "name": parameter.name,
         "caption": parameter.name.replace("_", " ").capitalize(),
-        "doc": parameter.doc,
+        "doc": parameter.doc.replace("None", "An empty field"),
         "problem": str(problem) if mine else "",
         "text": _text(parameter, value),
         "optional": parameter.optional,
@@ -107,6 +107,8 @@ def _box(
     kind = parameter.kind
     if kind == "columns" and len(names) <= MOST_CHOICES:
         chosen = (value,) if isinstance(value, str) else tuple(value or ())
+        if [name for name in names if name in chosen] != list(chosen):  # records follow this order
+            names = tuple(dict.fromkeys(name for name in (*chosen, *names) if name in names))
         choices = _column_choices(domain, names)
         return Box(**box, widget="checks", values=chosen, choices=choices)
     if kind == "column" and len(names) <= MOST_CHOICES:
@@ -154,8 +156,9 @@ def read_json(what: str, text: str, way_out: str) -> Any:
     """What stands in a text field as JSON."""
     try:
         data = json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidParameter(what, "must be JSON", text[:50], way_out) from None
+    except (ValueError, RecursionError) as problem:
+        rule = f"must be JSON, which line {getattr(problem, 'lineno', 1)} is not"
+        raise InvalidParameter(what, rule, text[:50], way_out) from None
     check_texts(data, what)
     return data
 

@@ -140,15 +140,9 @@ def _register_page(
     request: Request, form: dict[str, str], problem: PrivodError | None = None
 ) -> Response:
     known = [dataset.name for dataset in site_of(request).curator.datasets()]
-    said = str(problem) if problem else None
-    return page(
-        request,
-        "register.html",
-        form=form,
-        domain=None,
-        known=known,
-        problem=said,
-    )
+    at = problem.parameter if isinstance(problem, InvalidParameter) else ""
+    shown = {"problem": str(problem) if problem else None, "at": at if at in BLANK else "domain"}
+    return page(request, "register.html", form=form, domain=None, known=known, **shown)
 
 
 ADJACENCIES = (
