@@ -39,7 +39,7 @@ from privod.query.score_counts import (
     limit,
     shares_beyond,
 )
-from privod.query.stages import go_through
+from privod.query.stages import Stage, count_rows, go_through
 from privod.questions.detector_profile.audit import worst_cases
 from privod.questions.detector_profile.layout import Layout, axes_of
 from privod.questions.detector_profile.query import DetectorProfile
@@ -52,7 +52,13 @@ from privod.questions.detector_profile.ranges import (
 )
 from privod.questions.detector_profile.release import NoisyProfile
 from privod.questions.detector_profile.shares import KEPT
-from privod.questions.detector_profile.stages import ALL_EDGES, LOWEST, ZOOM_BINS, ScoreSums
+from privod.questions.detector_profile.stages import (
+    ALL_EDGES,
+    LOWEST,
+    ZOOM_BINS,
+    ExactSums,
+    ScoreSums,
+)
 
 DOMAIN = Domain((Numeric("x", -8, 8), Categorical("kind", ("a", "b")), Numeric("y", -8, 8)))
 
@@ -140,6 +146,37 @@ def found(values: Any, low: float, high: float, deviation: float = 1.0) -> tuple
         counts = axes_of((column,), known.ranges, ZOOM_BINS).counts(rows)
         known = found_in_bins(known, counts, ZOOM_BINS, len(rows), deviation)
     return known.ranges[0]
+
+
+@pytest.mark.parametrize(("width", "passes"), [(8.0, 3), (8000.0, 4)])
+def test_where_a_fine_zoom_shows_the_spread_one_pass_adds_up_counts_and_products(
+    width: float, passes: int
+) -> None:
+    """A column of 1/1000 of its declared range is too narrow for that, and takes a pass more."""
+    rng = np.random.default_rng(2)
+    rows = rng.normal((1.0, -2.0), (0.8, 0.5), size=(20_000, 2))
+    domain = Domain((Numeric("x", -width, width), Numeric("y", -width, width)))
+    query = DetectorProfile(columns=domain.names, epsilon=10**6)
+    added: list[int] = []
+
+    def add_up(work: Any) -> Any:
+        added.append(1)
+        return work(rows)
+
+    exact, separate = ExactSums(add_up), []
+
+    def sums(stage: Stage) -> Any:
+        if stage.sums is count_rows:
+            return np.array([len(rows)])
+        found = exact(stage)
+        separate.append(found.tolist() == stage.sums(rows).tolist())
+        return found
+
+    value = go_through(query.stages(domain), sums)
+    assert separate == [True] * 5  # zoom, counts, products, units, scores
+    assert len(added) == passes
+    np.testing.assert_allclose(value.layout.centers, rows.mean(axis=0), atol=0.02)
+    np.testing.assert_allclose(value.layout.scales, rows.std(axis=0), rtol=0.1)
 
 
 @pytest.mark.parametrize("ends", [(-1000.0, 1000.0), (-(2.0**64), 2.0**64)])

@@ -62,16 +62,16 @@ class View:
             seen &= block.codes[:, read.index(COMPLETE)] > 0
         for name in self.where.columns:
             seen &= self.where.met_by(self.domain[name], self._column(block, name, numbers, codes))
-        places = [self.numbers(numbers).index(name) for name in numbers]
-        found = block.numbers[:, places], block.codes[:, [read.index(name) for name in codes]]
         if not seen.all():
-            found = found[0][seen], found[1][seen]
-        if self.settles:
-            for place, name in enumerate(numbers):
-                found[0][:, place] = self.settled(name, found[0][:, place])
-            for place, name in enumerate(codes):
-                found[1][:, place] = self.settled(name, found[1][:, place])
-        return Block(*found)
+            block = Block(block.numbers[seen], block.codes[seen])
+        places = [self.numbers(numbers).index(name) for name in numbers]
+        coded = block.codes[:, [read.index(name) for name in codes]]
+        if not self.settles:
+            return Block(block.numbers[:, places], coded)
+        for place, name in enumerate(codes):
+            coded[:, place] = self.settled(name, coded[:, place])
+        own = settle(block.numbers, np.array(places, dtype=np.int64), *self._ranges(numbers))
+        return Block(own, coded)
 
     def settled(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """A column's stored values as a question sees them."""
@@ -79,9 +79,14 @@ class View:
         if not isinstance(column, Numeric):
             fill = None if column.fill is None else int(column.number(column.fill))
             return values if fill is None else np.where(values < 0, fill, values)
-        own = np.array(values)
-        settle(own, column.low, column.high, np.nan if column.fill is None else column.fill)
-        return own
+        return settle(values[:, None], np.zeros(1, dtype=np.int64), *self._ranges((name,)))[:, 0]
+
+    def _ranges(self, names: tuple[str, ...]) -> tuple[Floats, Floats]:
+        """The ends of some columns' ranges, and their fills."""
+        columns = self.domain.numeric(names) if names else ()
+        ends = [column.low for column in columns], [column.high for column in columns]
+        fills = [np.nan if column.fill is None else column.fill for column in columns]
+        return np.array(ends, dtype=np.float64), np.array(fills, dtype=np.float64)
 
     def _column(
         self, block: Block, name: str, numbers: tuple[str, ...], codes: tuple[str, ...]

@@ -27,7 +27,7 @@ from privod.engines.spilling import SpilledParts
 from privod.progress import track
 from privod.threads import available_threads, thread_pool
 
-AT_ONCE = 1 << 16  # rows in a block
+AT_ONCE = 1 << 14  # rows in a block: they stay in the cache
 Floats = NDArray[np.float64]
 State = TypeVar("State")
 

@@ -9,6 +9,7 @@ from privod.compiling import njit
 from privod.data.fineness import FINEST, UNTOUCHED
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
@@ -34,10 +35,16 @@ def mark(values: Floats, low: float, high: float) -> tuple[int, int]:
 
 
 @njit(cache=True, nogil=True)
-def settle(values: Floats, low: float, high: float, fill: float) -> None:
-    """Put marked numbers at the ends of their range, and the fill (or NaN) where one is missing."""
-    for row in range(values.size):
-        value = values[row]
-        value = fill if np.isnan(value) else value
-        value = low if value < low else value
-        values[row] = high if value > high else value
+def settle(rows: Floats, places: Ints, ends: Floats, fills: Floats) -> Floats:
+    """Some columns: marked numbers at the ends of their ranges, fills (or NaN) for missing ones.
+
+    `ends` are the lower and upper ends of the columns' ranges, shape (2, columns).
+    """
+    settled = np.empty((rows.shape[0], places.size))
+    for row in range(rows.shape[0]):
+        for column in range(places.size):
+            value = rows[row, places[column]]
+            value = fills[column] if np.isnan(value) else value
+            value = ends[0, column] if value < ends[0, column] else value
+            settled[row, column] = ends[1, column] if value > ends[1, column] else value
+    return settled

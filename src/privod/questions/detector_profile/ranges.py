@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from privod.data import Column, Numeric
 from privod.data.fineness import rounded
 from privod.outliers.grid.kernels.profile import count_octaves
+from privod.query.count_query import MOST_BINS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,15 +37,27 @@ OCTAVE_DOUBT = 0.5  # ... or of octaves, where an end cut off is made good by zo
 SHOWN = 1.0  # deviations past the largest noise of as many cells that a window must exceed
 MARGIN = 1.0  # bins that a range reaches past its window at both ends
 KEPT = 0.75  # of a range's length: one that is hardly shorter is not worth its cut-off ends
+SPREAD_PAYS = 1e5  # records to a deviation of noise from which on bins show a column's spread
 FINEST = 1e-9  # of a number's size: no range is shorter
 FINEST_SIZE = 2.0**-60
 
 
+class Spread(NamedTuple):
+    """About the means and deviations of the numeric columns."""
+
+    centers: tuple[float, ...]
+    scales: tuple[float, ...]
+
+
 class Found(NamedTuple):
-    """The range of every numeric column so far, and whether its own counts have shown it."""
+    """The range of every numeric column so far, and whether its own counts have shown it.
+
+    And their spread, where bins were fine enough and noise small enough to show it.
+    """
 
     ranges: tuple[Range, ...]
     shown: tuple[bool, ...]
+    spread: Spread | None = None
 
 
 def unknown(column: Column) -> bool:
@@ -113,7 +126,7 @@ def found_in_bins(before: Found, noisy: Ints, bins: int, records: float, deviati
     windows = _windows(
         counts[:, :-1], _known(counts, records, deviation), deviation, OUTSIDE, DOUBT
     )
-    for (low, high), known, window in zip(*before, windows, strict=True):
+    for (low, high), known, window in zip(before.ranges, before.shown, windows, strict=True):
         shown.append(known or window is not None)
         if window is None:
             ranges.append((low, high))
@@ -124,7 +137,35 @@ def found_in_bins(before: Found, noisy: Ints, bins: int, records: float, deviati
         past_an_end = first == 0 or last == bins + 2
         narrower = right - left < KEPT * (high - low)
         ranges.append(_at_least_a_hair(left, right) if narrower or past_an_end else (low, high))
-    return Found(tuple(ranges), tuple(shown))
+    exact = records >= SPREAD_PAYS * deviation
+    spread = _spread_in(before.ranges, ranges, counts[:, :-1]) if exact else None
+    return Found(tuple(ranges), tuple(shown), spread)
+
+
+def spread_of(shares: Floats, low: float, width: float) -> tuple[float, float]:
+    """The mean and deviation of what lies in bins from `low` on, by each bin's share."""
+    middles = low + (np.arange(len(shares)) + 0.5) * width
+    center = float((shares * middles).sum())
+    return center, math.sqrt(float((shares * (middles - center) ** 2).sum()) + width**2 / 12)
+
+
+def _spread_in(before: Sequence[Range], after: Sequence[Range], counts: Floats) -> Spread | None:
+    """The spread by the bins that a range was narrowed to; None where those are few.
+
+    What lies beyond its ends lies next to them.
+    """
+    found = []
+    for (low, high), (left, right), column in zip(before, after, counts, strict=True):
+        width = (high - low) / (len(column) - 2)
+        first, last = (round((min(max(end, low), high) - low) / width) + 1 for end in (left, right))
+        if last - first < MOST_BINS:
+            return None
+        beyond = column[:first].sum(), column[last:].sum()
+        shares = np.maximum([beyond[0], *column[first:last], beyond[1]], 0.0)
+        shares /= max(float(shares.sum()), 1.0)
+        found.append(spread_of(shares, low + (first - 2) * width, width))
+    centers, scales = zip(*found, strict=True)
+    return Spread(centers, scales)
 
 
 def within(ranges: Sequence[Range], columns: Sequence[Numeric]) -> tuple[Range, ...]:

@@ -47,6 +47,7 @@ from privod.questions.detector_profile.components import STEPS, Components
 from privod.questions.detector_profile.health import Health, health_of
 from privod.questions.detector_profile.layout import Layout
 from privod.questions.detector_profile.promise import Noises
+from privod.questions.detector_profile.ranges import Spread, spread_of
 from privod.questions.detector_profile.rarity import FARTHEST, OUTSIDE, Rarity
 from privod.questions.detector_profile.rarity import STEPS as OUTSIDE_STEPS
 from privod.questions.detector_profile.shares import LEAST_SHAPE, Shares, believed_shares
@@ -277,19 +278,16 @@ class NoisyProfile(Scorable):
         return rows
 
     @property
-    def spread(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def spread(self) -> Spread:
         """About the means and deviations of the numeric columns, from their histograms."""
-        centers, scales = [], []
+        found = []
         for place, (low, high) in zip(self.layout.numeric, self.layout.ranges, strict=True):
             shares = self._shares[place].drawn[:-1]
-            shares = shares / max(float(shares.sum()), LEAST_SHAPE)
             width = (high - low) / self.layout.bins
-            middles = low + (np.arange(len(shares)) - 0.5) * width
-            center = float((shares * middles).sum())
-            variance = float((shares * (middles - center) ** 2).sum()) + width**2 / 12
-            centers.append(center)
-            scales.append(math.sqrt(variance))
-        return tuple(centers), tuple(scales)
+            shares = shares / max(float(shares.sum()), LEAST_SHAPE)
+            found.append(spread_of(shares, low - width, width))
+        centers, scales = zip(*found, strict=True)
+        return Spread(centers, scales)
 
     def alike(self) -> tuple[Any, ...]:
         """The cells, the products, the adjacency and the kind of noise."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from privod.questions.detector_profile.layout import Axes, Layout, axes_of
 from privod.questions.detector_profile.ranges import (
     N_OCTAVE_CELLS,
     Found,
+    Spread,
     found_in_bins,
     found_in_octaves,
     octave_counts,
@@ -41,6 +43,7 @@ from privod.questions.detector_profile.release import FEWEST_RECORDS, NoisyProfi
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Sums: TypeAlias = Callable[[Floats], Ints]
 
 NONE = np.zeros(0, dtype=np.int64)
 LOWEST = -3  # octave of scores, half of the least unit, from which on quarters are told apart
@@ -95,9 +98,7 @@ class Terms:
         """The noise that a stage's sums really have."""
         return self.drawn(stage.noise)
 
-    def of_cells(
-        self, name: str, size: int, sums: Callable[[Floats], Ints], n: int, loss: Fraction
-    ) -> Stage:
+    def of_cells(self, name: str, size: int, sums: Sums, n: int, loss: Fraction) -> Stage:
         """A stage where a record lies in one cell of each of `n` histograms."""
         changed = self.changed * n
         return Stage(name, size, sums, changed, changed, self.noise_of(loss, changed, changed))
@@ -106,14 +107,11 @@ class Terms:
         """The noise of such a stage, before it is known what it counts."""
         return self.drawn(self.noise_of(loss, self.changed * n, self.changed * n))
 
-    def of_products(
-        self, centers: tuple[float, ...], scales: tuple[float, ...], loss: Fraction
-    ) -> Stage:
+    def of_products(self, sums: Sums, loss: Fraction) -> Stage:
         """The stage of sums of products."""
         n_numeric = len(self.places)
         absolute = self.changed * products_change(n_numeric)
         squared = self.changed * squared_products_change()
-        sums = _Products(self.places, centers, scales)
         size = n_numeric * (n_numeric + 1) // 2
         noise = self.noise_of(loss, absolute, squared)
         return Stage("products", size, sums, absolute, squared, noise)
@@ -139,11 +137,14 @@ def stages_of(terms: Terms) -> Stages[NoisyProfile]:
         bins = min(bins_for(records, scale), MOST_BINS - 1) | 1
         layout = Layout(terms.columns, found.ranges, bins, gaps=terms.gaps)
     else:
-        found = Found((), ())
+        found = Found((), (), Spread(given.centers, given.scales) if given.centers else None)
         layout = replace(given, score_unit=0.0, gaps=terms.gaps)
-        product_loss = rest * MOMENT_SHARE if layout.centers else Fraction(0)
-    axes = layout.axes
-    stage = terms.of_cells("counts", axes.size, axes.counts, n_columns, rest - product_loss)
+        product_loss = rest * MOMENT_SHARE if given.centers else Fraction(0)
+    axes, spread = layout.axes, found.spread if product_loss else None
+    counting: Sums = axes.counts
+    if spread is not None:  # known before the counts: one pass adds up both
+        counting = Together(axes.counts, _Products(terms.places, spread), axes.size, True)
+    stage = terms.of_cells("counts", axes.size, counting, n_columns, rest - product_loss)
     value = NoisyProfile(
         layout=replace(layout, centers=(), scales=()),
         total=total,
@@ -160,11 +161,14 @@ def stages_of(terms: Terms) -> Stages[NoisyProfile]:
         seeded=terms.seeded,
     )
     if product_loss:
-        centers, scales = (layout.centers, layout.scales) if layout.centers else value.spread
-        stage = terms.of_products(centers, scales, product_loss)
+        spread = spread or value.spread
+        multiplying: Sums = _Products(terms.places, spread)
+        if isinstance(counting, Together):
+            multiplying = replace(counting, takes_first=False)
+        stage = terms.of_products(multiplying, product_loss)
         value = replace(
             value,
-            layout=replace(layout, centers=centers, scales=scales),
+            layout=replace(layout, centers=spread.centers, scales=spread.scales),
             products=(yield stage),
             noise_of_products=terms.noise(stage),
         )
@@ -189,7 +193,7 @@ def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, 
         size = N_OCTAVE_CELLS * len(open_ended)
         stage = terms.of_cells("octaves", size, counting, len(open_ended), loss)
         noisy = yield stage
-        ranges, shown = found_in_octaves(noisy, records, terms.noise(stage).deviation)
+        ranges, shown, _ = found_in_octaves(noisy, records, terms.noise(stage).deviation)
         known = list(found.shown)
         for at, span, own in zip(open_ended, ranges, shown, strict=True):
             declared[at], known[at] = span, own
@@ -200,7 +204,7 @@ def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, 
         stage = terms.of_cells("zoom", axes.size, some, len(numeric), loss)
         noisy = yield stage
         found = found_in_bins(found, noisy, bins, records, terms.noise(stage).deviation)
-        found = Found(within(found.ranges, numeric), found.shown)
+        found = found._replace(ranges=within(found.ranges, numeric))
     return found, loss * n_stages
 
 
@@ -232,7 +236,7 @@ def _product_loss(terms: Terms, rest: Fraction, surely: float) -> Fraction:
     share = rest * MOMENT_SHARE
     if n_numeric < 2:
         return Fraction(0)
-    noise = terms.noise(terms.of_products((), (), share))
+    noise = terms.noise(terms.of_products(count_rows, share))
     worth = products_change(n_numeric) / noise.scale  # as of Laplace noise that varies as much
     return share if n_numeric**MOMENTS_COST < surely * worth else Fraction(0)
 
@@ -257,6 +261,27 @@ def _scores(terms: Terms, value: NoisyProfile, records: float) -> Stages[NoisyPr
         scored=(yield stage),
         noise_of_scores=terms.noise(stage),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """One of two sums that one pass over the rows adds up."""
+
+    first: Sums
+    second: Sums
+    size: int  # of the first
+    takes_first: bool
+
+    def __call__(self, rows: Floats) -> Ints:
+        return self.first(rows) if self.takes_first else self.second(rows)
+
+    def both(self, rows: Floats) -> Ints:
+        """The first and the second."""
+        return np.concatenate([self.first(rows), self.second(rows)])
+
+    def taken_from(self, both: Ints) -> Ints:
+        """Its own."""
+        return both[: self.size] if self.takes_first else both[self.size :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,17 +316,22 @@ class ScoreSums:
 
 
 class ExactSums:
-    """The sums of stages over the same rows; scores of records are computed once.
+    """The sums of stages over the same rows; what stages share is added up once.
 
     `add_up` adds up over all rows what a function makes of some of them.
     """
 
-    def __init__(self, add_up: Callable[[Callable[[Floats], Ints]], Ints]) -> None:
+    def __init__(self, add_up: Callable[[Sums], Ints]) -> None:
         self._add_up = add_up
+        self._both: Ints | None = None
         self._fine: Ints | None = None
 
     def __call__(self, stage: Stage) -> Ints:
         sums = stage.sums
+        if isinstance(sums, Together):
+            if self._both is None:
+                self._both = self._add_up(sums.both)
+            return sums.taken_from(self._both)
         if not isinstance(sums, ScoreSums) or not sums.within_all:
             return self._add_up(sums)
         if self._fine is None:
@@ -325,13 +355,12 @@ class _Products:
     """Sums of products of the numeric columns, in a ball as wide as there are columns."""
 
     places: Ints
-    centers: tuple[float, ...]
-    scales: tuple[float, ...]
+    spread: Spread
 
     def __call__(self, rows: Floats) -> Ints:
         radius = math.sqrt(len(self.places))
-        some = _chosen(rows, self.places)
-        return product_sums(some, np.array(self.centers), np.array(self.scales), radius)
+        centers, scales = np.array(self.spread)
+        return product_sums(_chosen(rows, self.places), centers, scales, radius)
 
 
 def _chosen(rows: Floats, places: Ints) -> Floats:
