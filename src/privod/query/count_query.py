@@ -77,7 +77,16 @@ class NoisyTotal:
 
 
 class CountQuery(Conditional[Value]):
-    """A question whose answer is histograms of columns, with exact discrete noise."""
+    """A question whose answer is histograms of columns, with exact discrete noise.
+
+    Parameters
+    ----------
+    noise : str
+        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
+        and in a budget that is counted by zcdp the one that is smaller for the same rho.
+    delta : number
+        A probability that is added to the bound of epsilon; 0 allows laplace noise only.
+    """
 
     columns: tuple[str, ...]
     epsilon: ExactNumber

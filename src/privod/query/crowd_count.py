@@ -1,4 +1,4 @@
-"""Counts of records in small crowds: parameters, distances, work and words that they share."""
+"""Questions about records in small crowds: parameters, distances, work and words they share."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ from privod.query.checks import (
     whole_number,
 )
 from privod.query.conditional import Conditional
-from privod.query.distances import (
-    Distances,
-    Scale,
-    checked_scale,
-    checked_weights,
-    distance_in_words,
-)
+from privod.query.distances import Distances, Scale, checked_scale, checked_weights
 from privod.query.memory import crowd_bytes
 from privod.texts import listed
 
@@ -32,19 +26,16 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrowdCount(Conditional[Value]):
-    """A count of records with few records near them.
+class CrowdQuestion(Conditional[Value]):
+    """A question about records with few records near them.
 
     Parameters
     ----------
-    radius : float
-        How near records must be to count as neighbors: the Euclidean distance over the columns,
-        after scaling.
+    max_crowd : int
+        A record is outlying with at most this many records, itself included, within the radius.
     columns : tuple of str
         The columns that distances are taken over, at least one of them numeric; none named means
         all numeric ones.
-    adjacency : AddRemove or Replace
-        Which two data sets must look alike.
     scale : str
         own: numeric columns count in their own units; range: in shares of their declared ranges.
     weights : tuple of float
@@ -54,7 +45,6 @@ class CrowdCount(Conditional[Value]):
 
     most_crowd: ClassVar[int] = LARGEST_COUNT
 
-    radius: float
     max_crowd: int
     columns: tuple[str, ...] = ()
     adjacency: Adjacency = AddRemove()
@@ -62,7 +52,6 @@ class CrowdCount(Conditional[Value]):
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", checked_radius(self.radius))
         object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
         object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
         object.__setattr__(self, "scale", checked_scale(self.scale))
@@ -79,13 +68,6 @@ class CrowdCount(Conditional[Value]):
     def usual_work(self, domain: Domain, records: int) -> int:
         return usual_pairs_work(records, self.distances(domain).n_axes)
 
-    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002 - credits alone need no points
-        return 0
-
-    def most_bytes(self, domain: Domain, records: int) -> int:
-        n_axes = self.distances(domain).n_axes
-        return crowd_bytes(most_points_at_once(records, n_axes), n_axes)
-
     def value_to_json(self, value: Value) -> Any:
         return asdict(value)  # type: ignore[call-overload]  # a frozen dataclass of plain values
 
@@ -95,9 +77,42 @@ class CrowdCount(Conditional[Value]):
         return f"in {listed(self.columns)}" if self.columns else "in all numeric columns"
 
     @property
+    def distance_in_words(self) -> str:
+        """How a radius is measured, for sentences; "" where it needs no word."""
+        parts = ["1 is the range of a column"] if self.scale == "range" else []
+        if self.weights:
+            parts.append(f"with the weights {', '.join(f'{one:g}' for one in self.weights)}")
+        return f" ({', '.join(parts)})" if parts else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrowdCount(CrowdQuestion[Value]):
+    """A count of records with few records near them.
+
+    Parameters
+    ----------
+    radius : float
+        How near records must be to count as neighbors: the Euclidean distance over the columns,
+        after scaling.
+    """
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", checked_radius(self.radius))
+        super().__post_init__()
+
+    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002 - credits alone need no points
+        return 0
+
+    def most_bytes(self, domain: Domain, records: int) -> int:
+        n_axes = self.distances(domain).n_axes
+        return crowd_bytes(most_points_at_once(records, n_axes), n_axes)
+
+    @property
     def radius_in_words(self) -> str:
         """How near is near, for sentences."""
-        return f"within distance {self.radius:g}{distance_in_words(self.scale, self.weights)}"
+        return f"within distance {self.radius:g}{self.distance_in_words}"
 
 
 def crowd_in_words(max_crowd: int) -> str:

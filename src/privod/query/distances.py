@@ -171,13 +171,3 @@ def checked_weights(value: Any, columns: tuple[str, ...]) -> tuple[float, ...]:
             rule = "must lie between 1e-100 and 1e100"
             raise InvalidParameter("weights", rule, weight, "Leave a column out that counts not.")
     return given
-
-
-def distance_in_words(scale: Scale, weights: tuple[float, ...]) -> str:
-    """How a radius is measured, for sentences; "" where it needs no word."""
-    parts = []
-    if scale == "range":
-        parts.append("1 is the range of a column")
-    if weights:
-        parts.append(f"with the weights {', '.join(f'{weight:g}' for weight in weights)}")
-    return f" ({', '.join(parts)})" if parts else ""

@@ -37,6 +37,14 @@ class Query(ABC, Generic[Value]):
 
     Each parameter is a number, a text, a truth value, None, a fraction, an adjacency, or a tuple of
     such, and `__post_init__` accepts what JSON makes of it (lists for tuples, texts for fractions).
+    A parameter is documented by the class that declares it; these mean the same in all that do.
+
+    Parameters
+    ----------
+    epsilon : number
+        The privacy loss, greater than 0.
+    adjacency : AddRemove or Replace
+        Which two data sets must look alike.
     """
 
     name: ClassVar[str]

@@ -70,8 +70,6 @@ class GradedCount(CrowdCount[GradedOutliers]):
     ----------
     max_crowd : int
         A record counts in full with at most this many records, itself included, in the radius.
-    epsilon : number
-        The privacy loss, greater than 0.
     grades : int, optional
         Over so many further records near it a record's credit falls to nothing, in equal parts, at
         least 1. None: twice `max_crowd`. One is the hard count of outlier-count.

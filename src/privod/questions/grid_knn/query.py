@@ -94,13 +94,6 @@ class GridKnn(CountQuery[NoisyGrid]):
         the threshold that about one empty cell per hundred expected records passes, if there are
         more than four cells to an expected record and a thousand times as many of these as the
         threshold, or more than ten million cells; otherwise drop none.
-    noise : str
-        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
-        and in a budget that is counted by zcdp the one that is smaller for the same rho.
-    delta : number
-        A probability that is added to the bound of epsilon; 0 allows laplace noise only.
-    adjacency : AddRemove or Replace
-        Which two data sets must look alike.
     """
 
     name: ClassVar[str] = "grid-knn"

@@ -75,13 +75,6 @@ class Histogram(CountQuery[NoisyCounts]):
     gaps : bool
         Whether missing values, and numbers below and above the range, have cells of their own.
         Records that other questions leave out are counted then, too.
-    noise : str
-        One of laplace, gaussian, auto; auto takes the smaller one, by the other parameters alone,
-        and in a budget that is counted by zcdp the one that is smaller for the same rho.
-    delta : number
-        A probability that is added to the bound of epsilon; 0 allows laplace noise only.
-    adjacency : AddRemove or Replace
-        Which two data sets must look alike.
     """
 
     name: ClassVar[str] = "histogram"

@@ -94,10 +94,6 @@ class OutlierCount(CrowdCount[CountedOutliers]):
 
     Parameters
     ----------
-    max_crowd : int
-        A record is outlying with at most this many records, itself included, within the radius.
-    epsilon : number
-        The privacy loss, greater than 0.
     delta : number
         A probability added to the bound of epsilon; 0 allows the global and the heavy noise only.
     noise : str

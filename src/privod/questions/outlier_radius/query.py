@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -20,31 +20,20 @@ from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import PermuteAndFlip, Randomness
 from privod.outliers.crowds.distance import CrowdIndex
-from privod.privacy import AddRemove, Adjacency, Guarantee, positive
+from privod.privacy import AddRemove, Guarantee, positive
 from privod.progress import track
 from privod.query.checks import (
     LARGEST_COUNT,
     ExactNumber,
     checked_radius,
-    column_names,
-    dp_adjacency,
-    pairs_work,
-    usual_pairs_work,
     whole_number,
 )
-from privod.query.conditional import Conditional
 from privod.query.crowd_bounds import GroupedCover, count_sensitivity, local_bound
-from privod.query.distances import (
-    Distances,
-    Scale,
-    checked_scale,
-    checked_weights,
-    distance_in_words,
-)
+from privod.query.crowd_count import CrowdQuestion
+from privod.query.distances import Distances, Scale
 from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import Preview, of_choice
 from privod.query.query import Release
-from privod.texts import listed
 
 EDIT_SENSITIVITY = 1  # by so much one change moves the edits to the share
 MOST_RADII = 200
@@ -66,7 +55,7 @@ class ChosenRadius:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutlierRadius(Conditional[ChosenRadius]):
+class OutlierRadius(CrowdQuestion[ChosenRadius]):
     """At which radius does a wanted share of the records stand apart?
 
     Guarantee
@@ -78,26 +67,12 @@ class OutlierRadius(Conditional[ChosenRadius]):
     ----------
     share : number
         The share of the records that should be outlying, between 0 and 1.
-    max_crowd : int
-        A record is outlying with at most this many records, itself included, within the radius.
-    epsilon : number
-        The privacy loss, greater than 0.
-    columns : tuple of str
-        The columns that distances are taken over, at least one of them numeric; none named means
-        all numeric ones.
     smallest : float
         The smallest candidate, greater than 0.
     largest : float
         The largest candidate.
     n_radii : int
         How many candidates there are, in equal ratios.
-    scale : str
-        range: numeric columns count in shares of their declared ranges; own: in their own units.
-    weights : tuple of float
-        For each column named, what a difference of one counts, or in a categorical column a
-        mismatch; none given means 1 each.
-    adjacency : AddRemove or Replace
-        Which two data sets must look alike.
     """
 
     name: ClassVar[str] = "outlier-radius"
@@ -105,24 +80,16 @@ class OutlierRadius(Conditional[ChosenRadius]):
     goal: ClassVar[str] = "find"
 
     share: ExactNumber = ExactNumber(positive)
-    max_crowd: int
     epsilon: ExactNumber = ExactNumber(positive)
-    columns: tuple[str, ...] = ()
     smallest: float = 0.005
     largest: float = 1.0
     n_radii: int = 25
     scale: Scale = "range"
-    weights: tuple[float, ...] = ()
-    adjacency: Adjacency = AddRemove()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
-        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
-        object.__setattr__(self, "scale", checked_scale(self.scale))
-        object.__setattr__(self, "weights", checked_weights(self.weights, self.columns))
+        super().__post_init__()
         for side in ("smallest", "largest"):
             object.__setattr__(self, side, checked_radius(getattr(self, side), side))
-        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.n_radii, "n_radii", at_least=2, at_most=MOST_RADII)
         if self.share >= 1:
             raise InvalidParameter("share", "must lie between 0 and 1", self.share, "Try 0.01.")
@@ -162,7 +129,7 @@ class OutlierRadius(Conditional[ChosenRadius]):
         return Guarantee(self.choice.loss(EDIT_SENSITIVITY), self.adjacency)
 
     def preview(self, domain: Domain) -> Preview:
-        over = self._distances(domain)
+        over = self.distances(domain)
         off = self.records_off(over.dimensions, over.n_groups(self.largest))
         words = (
             "If a candidate radius gives just the wanted share, the number of outliers will be at"
@@ -171,7 +138,7 @@ class OutlierRadius(Conditional[ChosenRadius]):
         return Preview("the share", off, typical_share=float(self.share), loose=True, words=words)
 
     def check(self, domain: Domain) -> None:
-        over = self._distances(domain)
+        over = self.distances(domain)
         if self.edits_off > MOST_EDITS:  # so far off radii look alike, and any may be named
             rule = f"must be larger to choose among {self.n_radii} radii"
             raise InvalidParameter("epsilon", rule, str(self.epsilon), "Try 0.5, or fewer radii.")
@@ -180,22 +147,22 @@ class OutlierRadius(Conditional[ChosenRadius]):
             raise InvalidParameter("columns", rule, over.dimensions, "Name two or three.")
 
     def work(self, domain: Domain, records: int) -> int:
-        return self.n_radii * pairs_work(records, self._distances(domain).n_axes)
+        return self.n_radii * super().work(domain, records)
 
     def usual_work(self, domain: Domain, records: int) -> int:
-        return self.n_radii * usual_pairs_work(records, self._distances(domain).n_axes)
+        return self.n_radii * super().usual_work(domain, records)
 
     def most_bytes(self, domain: Domain, records: int) -> int:
-        over = self._distances(domain)
+        over = self.distances(domain)
         return crowd_bytes(records, over.n_axes) + cover_bytes(records, over.dimensions)
 
     def held_per_record(self, domain: Domain) -> int:
         """The points, and where categories are compared whose groups they are in."""
-        over = self._distances(domain)
+        over = self.distances(domain)
         return over.n_axes + bool(over.categorical)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[ChosenRadius]:
-        over = self._distances(table.domain)
+        over = self.distances(table.domain)
         points = over.points(table)
         index = CrowdIndex(points)
         edits = []
@@ -220,18 +187,14 @@ class OutlierRadius(Conditional[ChosenRadius]):
         return edits_to_share(gap, bound, self._share_moved, sensitivity, MOST_EDITS)
 
     def sentence(self, value: ChosenRadius) -> str:
-        where = f"in {listed(self.columns)}" if self.columns else "in all numeric columns"
         off = self.records_off(value.n_columns, value.n_groups)
         return (
-            f"Radius {value.radius:g}{distance_in_words(self.scale, self.weights)} makes about"
-            f" {100 * float(self.share):.3g} % of the records outliers {where}. An outlier has at"
-            f" most {self.max_crowd} records, itself included, within it. If one of the"
-            f" {self.n_radii} candidate radii gives just that share, the number of outliers is at"
-            f" most {off} off (95 % confidence), usually far less."
+            f"Radius {value.radius:g}{self.distance_in_words} makes about"
+            f" {100 * float(self.share):.3g} % of the records outliers {self.columns_in_words}. An"
+            f" outlier has at most {self.max_crowd} records, itself included, within it. If one of"
+            f" the {self.n_radii} candidate radii gives just that share, the number of outliers is"
+            f" at most {off} off (95 % confidence), usually far less."
         )
-
-    def value_to_json(self, value: ChosenRadius) -> Any:
-        return asdict(value)
 
     def value_from_json(self, data: Any) -> ChosenRadius:
         return ChosenRadius(float(data["radius"]), int(data["n_columns"]), int(data["n_groups"]))
@@ -247,9 +210,6 @@ class OutlierRadius(Conditional[ChosenRadius]):
     def _share_moved(self) -> Fraction:
         """By how much one change moves the wanted number of outliers."""
         return self.share if self.adjacency == AddRemove() else Fraction(0)
-
-    def _distances(self, domain: Domain) -> Distances:
-        return Distances.over(domain, self.columns, self.scale, self.weights)
 
 
 def edits_to_share(

@@ -23,35 +23,27 @@ from numpy.typing import NDArray
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import ExponentialMechanism, PermuteAndFlip, Randomness, Top
-from privod.privacy import AddRemove, Adjacency, Cost, Guarantee, Statement, positive
+from privod.privacy import AddRemove, Cost, Guarantee, Statement, positive
 from privod.privacy.loss import as_exact
 from privod.progress import track
 from privod.query.checks import (
-    LARGEST_COUNT,
     MOST_AXES,
     ExactNumber,
     checked_radius,
     column_names,
-    dp_adjacency,
     numeric_columns,
     pairs_work,
     usual_pairs_work,
     whole_number,
 )
-from privod.query.conditional import Conditional
 from privod.query.crowd_bounds import (
     LEAST_DELTA,
     count_credits,
     count_outliers,
     count_sensitivity,
 )
-from privod.query.distances import (
-    EXAMPLE_RADIUS,
-    Distances,
-    Scale,
-    checked_scale,
-    checked_weights,
-)
+from privod.query.crowd_count import CrowdQuestion
+from privod.query.distances import EXAMPLE_RADIUS, Distances
 from privod.query.memory import cover_bytes, crowd_bytes
 from privod.query.preview import Preview
 from privod.query.query import Release
@@ -83,7 +75,7 @@ class FoundSubspaces:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutlierSubspaces(Conditional[FoundSubspaces]):
+class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
     """Which column sets hold the most outliers, and how many?
 
     Guarantee
@@ -99,8 +91,6 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
         How near records must be in a set of one column; in a set of d columns the radius is this
         times the square root of d, so that sets of different size can be compared. Distances are
         Euclidean, after scaling.
-    max_crowd : int
-        A record is outlying with at most this many records, itself included, within the radius.
     epsilon : number
         The privacy loss of everything together, greater than 0.
     n_subspaces : int
@@ -119,12 +109,6 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
         narrow: permute-and-flip with the least noise that is proved to be enough; or exponential,
         the paper's, with the noise for counts that rise as far as they fall. That is never better
         at equal cost.
-    adjacency : AddRemove or Replace
-        Which two data sets must look alike.
-    scale : str
-        own: columns count in their own units; range: in shares of their declared ranges.
-    weights : tuple of float
-        For each of the columns named, what a difference of one counts; none given means 1 each.
     delta : number
         A probability that is added to the bound of epsilon, for all counts together; 0 where none
         are bought.
@@ -136,30 +120,21 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
     goal: ClassVar[str] = "find"
 
     radius_per_column: float
-    max_crowd: int
     epsilon: ExactNumber = ExactNumber(positive)
     n_subspaces: int = 1
     size: int = 1
     smaller_too: bool = False
-    columns: tuple[str, ...] = ()
     candidates: tuple[tuple[str, ...], ...] = ()
     count_share: ExactNumber = ExactNumber(as_exact, Fraction(0))
     choice: Literal["narrow", "exponential"] = "narrow"
-    adjacency: Adjacency = AddRemove()
-    scale: Scale = "own"
-    weights: tuple[float, ...] = ()
     delta: ExactNumber = ExactNumber(as_exact, Fraction(0))
 
     def __post_init__(self) -> None:
         radius = checked_radius(self.radius_per_column, "radius_per_column")
         object.__setattr__(self, "radius_per_column", radius)
-        object.__setattr__(self, "columns", column_names(self.columns) if self.columns else ())
+        super().__post_init__()
         sets = tuple(tuple(sorted(column_names(some))) for some in self.candidates)
         object.__setattr__(self, "candidates", sets)
-        object.__setattr__(self, "adjacency", dp_adjacency(self.adjacency))
-        object.__setattr__(self, "scale", checked_scale(self.scale))
-        object.__setattr__(self, "weights", checked_weights(self.weights, self.columns))
-        whole_number(self.max_crowd, "max_crowd", at_least=1, at_most=LARGEST_COUNT)
         whole_number(self.n_subspaces, "n_subspaces", at_least=1)
         whole_number(self.size, "size", at_least=1, at_most=MOST_AXES)
         if len(set(sets)) != len(sets):
@@ -392,11 +367,8 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
     def sentence(self, value: FoundSubspaces) -> str:
         named = [listed(some) for some in value.subspaces]
         if value.counts:
-            counted = zip(named, value.counts, value.margins or [None] * len(named), strict=True)
-            named = [
-                f"{name} (about {count})" if within is None else f"{name} ({count} ± {within})"
-                for name, count, within in counted
-            ]
+            counted = zip(named, value.counts, value.margins, strict=True)
+            named = [f"{name} ({count} ± {within})" for name, count, within in counted]
         many = "The column set" if len(named) == 1 else f"The {len(named)} column sets"
         text = f"{many} chosen for the most outliers: {'; '.join(named)}."
         if value.n_candidates == len(named):
@@ -418,7 +390,7 @@ class OutlierSubspaces(Conditional[FoundSubspaces]):
         found: dict[str, list[Any]] = {"columns": [" ".join(some) for some in value.subspaces]}
         if value.counts:
             found["count"] = list(value.counts)
-            found["margin"] = list(value.margins or [None] * len(value.counts))
+            found["margin"] = list(value.margins)
         return found
 
     def value_to_json(self, value: FoundSubspaces) -> Any:

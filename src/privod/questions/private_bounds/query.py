@@ -58,8 +58,6 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     zooms : int
         How often to look closer after the first look at magnitudes, at least 1. More zooms find
         narrow ranges far from zero, with more noise in each look.
-    adjacency : AddRemove or Replace
-        Which two data sets must look alike.
     """
 
     name: ClassVar[str] = "private-bounds"

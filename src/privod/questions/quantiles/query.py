@@ -76,8 +76,6 @@ class Quantiles(Conditional[NoisyQuantiles]):
     quantiles : tuple of number
         The shares, increasing, between 0 and 1; the nine deciles unless said. Each is a multiple of
         1/10000.
-    adjacency : AddRemove or Replace
-        Which two data sets must look alike.
     """
 
     name: ClassVar[str] = "quantiles"
