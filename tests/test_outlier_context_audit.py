@@ -13,6 +13,7 @@ from privod.privacy import Guarantee
 from privod.questions.outlier_context.audit import worst_cases
 from privod.questions.outlier_context.choosing import GroupChoice
 from privod.questions.outlier_context.query import OutlierContext
+from privod.questions.outlier_context.utility import plug_in_utility
 from tests.test_outlier_context import ASK, Small, adjacent_pairs, largest_ratio
 
 
@@ -64,3 +65,18 @@ def test_the_audits_tables_have_the_same_matching_contexts() -> None:
         left, right = (Small.of(game.query, table) for table in (game.left, game.right))
         assert left.matching == right.matching
         assert len(left.matching) == 2
+
+
+def test_a_utility_of_ones_own_that_declares_too_little_is_caught() -> None:
+    """One record more adds five to what the larger context is worth."""
+    for name, sensitivity, holds in (("five", 5, True), ("five-for-one", 1, False)):
+        plug_in_utility(name, _worth, sensitivity=sensitivity)
+        case = worst_cases()[0]
+        assert isinstance(case.query, OutlierContext)
+        query = replace(case.query, utility=name)
+        assert replay_case(replace(case, query=query)).holds is holds
+
+
+def _worth(context: Any, values: Any) -> int:
+    alone: bool = context.bits.count("1") == 1
+    return 20 * alone + 5 * int((values == 44).sum())
