@@ -177,8 +177,7 @@ class Client:
 
     def requests(self, of: str) -> tuple[Request, ...]:
         """What analysts asked for about a data set, and what became of it."""
-        found = as_nouns(wire.Request, self._server.get(path_of(of, "requests")))
-        return tuple(read(Request, request) for request in found)
+        return tuple(as_nouns(Request, self._server.get(path_of(of, "requests"))))
 
     # ---- asking --------------------------------------------------------------------------------
 

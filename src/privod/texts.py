@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from privod.errors import InvalidParameter
+from .errors import InvalidParameter
 
 LONGEST_NAME = 200  # characters of a name or a title
 DEEPEST = 100  # levels of lists and objects; no question has more than three

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from privod import wire
 from privod.cli.app import DEFAULT_LOCATION, AsJson, At, DatabaseUrl, Directory, app, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 
@@ -42,7 +41,7 @@ def requests(name: DataSet, at: At = DEFAULT_LOCATION, as_json: AsJson = False) 
         for one in found
     ]
     headings = ["number", "asked by", "for", "reason", "decision"]
-    emit([wire.Request.of(one) for one in found], as_json, table("Requests", headings, rows))
+    emit(found, as_json, table("Requests", headings, rows))
 
 
 @app.command(name="clean-up")

@@ -19,14 +19,13 @@ from privod.ledger.acts import (
     LimitToken,
     OpenBudget,
     RaiseBudget,
-    Request,
     Retire,
 )
 from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
-from privod.ledger.chain import Charge, Entry
-from privod.ledger.prices import Price, PricedCharge, fitting
+from privod.ledger.chain import Entry
+from privod.ledger.prices import Price, fitting
 from privod.ledger.store import DataSet
-from privod.ledger.verified import Verification
+from privod.ledger.values import Charge, PricedCharge, Request, Verification
 from privod.ledger.witness import Head
 
 __all__ = [

@@ -9,7 +9,7 @@ from privod.curator.curator import Curator
 from privod.errors import AlreadyExists, Unavailable
 from privod.ledger.private_files import private_directory, private_file, sync_file
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
-from privod.ledger.verified import Verification
+from privod.ledger.values import Verification
 
 
 def backup(curator: Curator, destination: str | Path) -> Verification:

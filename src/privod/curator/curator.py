@@ -39,7 +39,7 @@ from privod.errors import (
 )
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.acts import Act, OpenBudget, Request, read_requests
+from privod.ledger.acts import Act, OpenBudget, read_requests
 from privod.ledger.admissions import admitted
 from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.chain import Entry
@@ -49,8 +49,8 @@ from privod.ledger.prices import Price, check_meaning
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.store import DataSet, short_text
+from privod.ledger.values import Request, Verification
 from privod.ledger.verification import verify
-from privod.ledger.verified import Verification
 from privod.ledger.witness import Head, Witnesses
 from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts
 from privod.query.query import Query, Release

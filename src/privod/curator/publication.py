@@ -15,8 +15,8 @@ from privod.curator.work import PendingAnswer, erase, is_charged
 from privod.errors import AnswerFailed, LedgerDamaged, SeededRelease, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.chain import Charge
 from privod.ledger.store import ReleaseText, refuse_seeded
+from privod.ledger.values import Charge
 from privod.ledger.witness import Head
 from privod.query.catalog import release_from_json
 from privod.query.query import Query, Release, canonical_json

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from privod.data.intake import IntakeReport
-from privod.ledger.chain import Charge
 from privod.ledger.store import DataSet
+from privod.ledger.values import Charge
 from privod.query.html import release_html
 from privod.query.query import Release
 

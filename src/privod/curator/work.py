@@ -22,9 +22,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from privod.errors import LimitReached
-from privod.ledger.chain import Charge, charges_of, now
+from privod.ledger.chain import charges_of, now
 from privod.ledger.database import Connection, Database
 from privod.ledger.store import question_key
+from privod.ledger.values import Charge
 from privod.mechanisms.randomness import KEY_BYTES
 from privod.query.query import canonical_json
 

@@ -20,6 +20,7 @@ from privod.errors import BudgetExceeded, InvalidParameter
 from privod.ledger.acting import who_acts
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.database import Connection
+from privod.ledger.values import Charge
 from privod.privacy import Adjacency, Cost, Loss, Zcdp, adjacency_from_json, decimal_text
 from privod.query.query import canonical_json
 from privod.texts import check_texts, is_plain_json
@@ -115,19 +116,6 @@ class Entry:
         adjacency = None if self.adjacency is None else self.adjacency.to_json()
         loss = None if self.loss is None else self.loss.to_json()
         return {**vars(self), "adjacency": adjacency, "loss": loss}
-
-
-@dataclass(frozen=True)
-class Charge:
-    """What a question cost one budget, and under which number that is entered.
-
-    `rho` is what it cost a budget that is counted by zcdp, None for others.
-    """
-
-    entry: int
-    adjacency: Adjacency
-    loss: Loss
-    rho: Fraction | None = None
 
 
 def now() -> str:

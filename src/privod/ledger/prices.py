@@ -22,6 +22,7 @@ from privod.errors import InvalidParameter, NoPromise, NotFound
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.chain import Due, Entry
 from privod.ledger.database import Connection
+from privod.ledger.values import PricedCharge
 from privod.privacy import (
     AddRemove,
     Adjacency,
@@ -56,21 +57,6 @@ BEGUN = (
     "It was charged before and is not answered yet: asking goes on with that at no price, unless it"
     " fails first."
 )
-
-
-@dataclass(frozen=True)
-class PricedCharge:
-    """What a question would cost one budget, and what would be left there; None if too much.
-
-    `rho` is what it would cost a budget that is counted by zcdp. `questions_left` says how many
-    questions of this kind can still be paid, this one included; None if there is no end to them.
-    """
-
-    adjacency: Adjacency
-    loss: Loss
-    left: Loss | None
-    rho: Fraction | None = None
-    questions_left: int | None = None
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from privod.ledger.replay import (
     never_entered,
     replayed,
 )
-from privod.ledger.verified import Verification
+from privod.ledger.values import Verification
 from privod.ledger.witness import Head, Witnesses
 from privod.privacy import (
     Adjacency,

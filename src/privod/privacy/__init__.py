@@ -1,6 +1,6 @@
 """What is promised: losses, adjacencies and guarantees."""
 
-from privod.privacy.adjacency import (
+from .adjacency import (
     AddRemove,
     Adjacency,
     AdmittedContexts,
@@ -13,10 +13,10 @@ from privod.privacy.adjacency import (
     adjacency_from_json,
     adjacency_from_text,
 )
-from privod.privacy.guarantee import Guarantee, Secrecy, in_parallel
-from privod.privacy.loss import Loss, Number, decimal_text, exact, positive
-from privod.privacy.statement import Statement
-from privod.privacy.zcdp import NOTHING_SPENT, Cost, Spent, Zcdp, ZcdpBudget
+from .guarantee import Guarantee, Secrecy, in_parallel
+from .loss import Loss, Number, decimal_text, exact, positive
+from .statement import Statement
+from .zcdp import NOTHING_SPENT, Cost, Spent, Zcdp, ZcdpBudget
 
 __all__ = [
     "NOTHING_SPENT",

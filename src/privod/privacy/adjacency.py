@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
-from privod.errors import InvalidParameter
-from privod.privacy.loss import as_float
-from privod.texts import check_text
+from ..errors import InvalidParameter
+from ..texts import check_text
+from .loss import as_float
 
 MOST = 2**53  # records: no data set has more, and every sum of a few such numbers fits 64 bits
 

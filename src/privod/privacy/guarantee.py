@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from privod.errors import InvalidParameter, NoPromise
-from privod.privacy.adjacency import (
+from ..errors import InvalidParameter, NoPromise
+from .adjacency import (
     AddRemove,
     Adjacency,
     AdmittedContexts,
     SameContexts,
     adjacency_from_json,
 )
-from privod.privacy.loss import Loss, decimal_text
+from .loss import Loss, decimal_text
 
 ROWS = "rows_per_person"
 

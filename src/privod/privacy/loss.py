@@ -10,10 +10,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from privod.errors import InvalidParameter
-from privod.privacy.certified import exp_above
+from ..errors import InvalidParameter
+from .certified import exp_above
 
 Number = int | float | str | Decimal | Fraction
 
@@ -29,7 +27,7 @@ WRITTEN = re.compile(
 def exact(value: Number, name: str) -> Fraction:
     """Read a number as it is written: 0.1 means one tenth, not the nearest binary float."""
     way_out = "Write a number such as 0.5, '0.5' or '1/3'."
-    if isinstance(value, np.generic):
+    if (numpy := sys.modules.get("numpy")) and isinstance(value, numpy.generic):
         value = value.item()  # a NumPy scalar is read as the Python number it prints
     if isinstance(value, bool):
         raise InvalidParameter(name, "must be a number", value, way_out)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from privod.privacy.adjacency import Adjacency
-from privod.privacy.guarantee import Guarantee
-from privod.privacy.zcdp import Cost
+from .adjacency import Adjacency
+from .guarantee import Guarantee
+from .zcdp import Cost
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from privod.errors import InvalidParameter
-from privod.privacy.certified import exp_above, log_above, log_below
-from privod.privacy.loss import Loss, Number, as_exact, exact, positive, rounded_down, rounded_up
+from ..errors import InvalidParameter
+from .certified import exp_above, log_above, log_below
+from .loss import Loss, Number, as_exact, exact, positive, rounded_down, rounded_up
 
 CONVERSION_SHARE = Fraction(9, 10)  # of a budget's delta, where nothing else is said
 ORDER_PLACES = 2**20  # the order of the divergence is a multiple of 1/2^20: any order is valid

@@ -20,7 +20,8 @@ Done = TypeVar("Done")
 
 TYPES: dict[str, Any] = {"text": Name, "number": Number, "count": int, "flag": bool}
 TYPES |= {"adjacency": Plain}
-NOUNS: dict[Any, Any] = {BudgetState: wire.Budget, Charge: wire.Charge, Request: wire.Request}
+NOUNS: dict[Any, Any] = {BudgetState: wire.Budget, Charge: Charge, Request: Request}
+"""What is shown of what comes of an act."""
 
 
 def in_path(act: type[Act[Any]]) -> list[str]:
@@ -76,8 +77,8 @@ def shown(act: Act[Done], done: Done) -> Any:
     """What came of an act, as nouns."""
     kind, several = _done(type(act))
     if kind in NOUNS:
-        noun = NOUNS[kind]
-        return [noun.of(one) for one in cast(Any, done)] if several else noun.of(done)
+        made = wire.Budget.of if kind is BudgetState else lambda one: one
+        return [made(one) for one in cast(Any, done)] if several else made(done)
     return {act.result: True if done is None else done}
 
 
@@ -86,6 +87,6 @@ def read_done(act: Act[Done], data: Any) -> Done:
     kind, several = _done(type(act))
     if kind in NOUNS:
         nouns = [decode(NOUNS[kind], one) for one in (data if several else [data])]
-        found = [read(kind, one) for one in nouns]
+        found = [read(BudgetState, one) for one in nouns] if kind is BudgetState else nouns
         return cast(Done, tuple(found) if several else found[0])
     return cast(Done, int(data[act.result]) if kind is int else None)

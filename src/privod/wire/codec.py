@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import types
 from dataclasses import MISSING, fields, is_dataclass
+from fractions import Fraction
 from functools import cache
 from typing import (
     Annotated,
@@ -22,7 +23,8 @@ from typing import (
     get_type_hints,
 )
 
-from ..errors import InvalidData
+from ..errors import InvalidData, InvalidParameter
+from ..privacy import Adjacency, adjacency_from_json, exact
 
 Noun = TypeVar("Noun")
 
@@ -31,6 +33,12 @@ SCALARS = (str, int, float, bool)
 
 def encode(value: Any) -> Any:
     """A noun, or a list of nouns, as plain JSON values."""
+    if isinstance(value, Adjacency):
+        return encode(value.to_json())
+    if isinstance(value, Fraction):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: encode(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple | list):
@@ -73,6 +81,8 @@ def _read(hint: Any, data: Any, place: str) -> Any:
         if not isinstance(data, dict):
             raise _misfit(place)
         return data
+    if hint in (Adjacency, Fraction):
+        return _read_value(hint, data, place)
     if is_dataclass(hint) and isinstance(hint, type):
         return _read_fields(hint, data, place)
     return _read_scalar(hint, data, place)
@@ -87,7 +97,17 @@ def _read_fields(kind: Any, data: Any, place: str) -> Any:
             given[name] = _read(hint, data[name], f"{place}.{name}")
         elif required:
             raise _misfit(f"{place}.{name}")
-    return kind(**given)
+    try:
+        return kind(**given)
+    except InvalidParameter:  # such as a loss below 0
+        raise _misfit(place) from None
+
+
+def _read_value(hint: Any, data: Any, place: str) -> Any:
+    try:
+        return exact(str(data), place) if hint is Fraction else adjacency_from_json(data)
+    except (InvalidParameter, TypeError, AttributeError):
+        raise _misfit(place) from None
 
 
 @cache

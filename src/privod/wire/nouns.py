@@ -1,9 +1,9 @@
 """The JSON form of every noun, for the command line, the server and the client.
 
-A noun is a frozen dataclass of plain values, made by `of` from the curator's own value; `reading`
-goes the other way. Losses are exact fractions written as text. Nothing here needs more than the
-standard library, so that a thin client can read what a server sends; the server's OpenAPI document
-is generated from these same classes.
+A noun is a frozen dataclass. Values that say all they hold are nouns themselves (`Loss`, `Charge`,
+`PricedCharge`, `Request`, `Verification`). The others are made by `of` from the curator's value;
+`reading` goes the other way. Nothing here needs NumPy, so that a thin client can read what a server
+sends; the server's OpenAPI document is generated from these same classes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from ..ledger.verified import Verification
+from ..ledger.values import Charge, PricedCharge, Request, Verification
+from ..privacy import Loss
 
 if TYPE_CHECKING:  # values are only looked at here, never made
     from privod import curator as values
@@ -81,14 +82,6 @@ class View(Noun):
 
 
 @dataclass(frozen=True)
-class Loss(Noun):
-    """A privacy loss, as exact fractions in text."""
-
-    epsilon: str
-    delta: str
-
-
-@dataclass(frozen=True)
 class Guarantee(View):
     """A loss under an adjacency, and the same in words.
 
@@ -117,7 +110,10 @@ class Visitor:
 
 @dataclass(frozen=True)
 class DataSet(Noun):
-    """What is public about a data set; of a `retired` one the rows are deleted."""
+    """What is public about a data set; of a `retired` one the rows are deleted.
+
+    The curator's own `DataSet` is another class: its domain reads rows, and so needs NumPy.
+    """
 
     name: str
     domain: Plain
@@ -167,21 +163,6 @@ class Budget(View):
     left_to_you: Loss | None = None
 
     withheld: ClassVar[tuple[str, ...]] = ("n_charges",)  # the history tells them
-
-
-@dataclass(frozen=True)
-class PricedCharge(Noun):
-    """What one budget would be charged, and what would be left; null if that is too much.
-
-    `rho` is what a budget counted by zcdp is charged. `questions_left` is how many questions of
-    this kind it can still pay, this one included; null if there is no end.
-    """
-
-    adjacency: Plain
-    loss: Loss
-    left: Loss | None
-    rho: str | None
-    questions_left: int | None
 
 
 @dataclass(frozen=True)
@@ -236,16 +217,6 @@ class Price(View):
 
 
 @dataclass(frozen=True)
-class Charge(Noun):
-    """What one budget was charged, and in which entry; `rho` where it is counted by zcdp."""
-
-    entry: int
-    adjacency: Plain
-    loss: Loss
-    rho: str | None
-
-
-@dataclass(frozen=True)
 class StoredAnswer(View):
     """A release, in numbers and in words."""
 
@@ -283,10 +254,10 @@ class Answer(StoredAnswer):
     withheld: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def with_cost(cls, answer: values.Answer) -> Answer:
+    def with_cost(cls, answer: Any) -> Answer:
         release = StoredAnswer.of(answer.release)
-        charges = tuple(Charge.of(charge) for charge in answer.charges)
-        return cls(**vars(release), charges=charges, stored=answer.stored, head=answer.head)
+        paid = answer.charges
+        return cls(**vars(release), charges=paid, stored=answer.stored, head=answer.head)
 
 
 @dataclass(frozen=True)
@@ -349,22 +320,6 @@ class Entry(View):
 
 
 @dataclass(frozen=True)
-class Request(Noun):
-    """What an analyst asked the owner for: open, approved or declined.
-
-    `loss` is null where a person is to be admitted.
-    """
-
-    number: int
-    dataset: str
-    adjacency: Plain
-    loss: Loss | None
-    reason: str
-    asked_by: str
-    decision: str
-
-
-@dataclass(frozen=True)
 class Parameter(View):
     """One thing that a question must or may be told; `default` is null where it is required."""
 
@@ -416,6 +371,8 @@ class NewToken:
 
 def _plain(value: Any) -> Any:
     """A value of the curator as it stands in a noun."""
+    if isinstance(value, Loss | PricedCharge):
+        return value  # sent as it is
     if isinstance(value, Fraction):
         return str(value)
     if isinstance(value, tuple):

@@ -9,14 +9,12 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from privod import wire
 from privod.curator import (
     Answer,
-    Charge,
     DataSet,
     Entry,
-    PricedCharge,
     Registered,
 )
 from privod.data import Domain, IntakeReport
-from privod.privacy import Adjacency, Loss, adjacency_from_json
+from privod.privacy import Adjacency, adjacency_from_json
 from privod.query.catalog import release_from_json
 
 Value = TypeVar("Value")
@@ -33,14 +31,6 @@ def _value(hint: Any, shown: Any) -> Any:
     kinds = get_args(hint) or (hint,)
     if shown is None:
         return None
-    if isinstance(shown, wire.Loss):
-        return Loss(Fraction(shown.epsilon), Fraction(shown.delta))
-    if isinstance(shown, wire.PricedCharge):
-        return read(PricedCharge, shown)
-    if isinstance(shown, wire.Charge):
-        return read(Charge, shown)
-    if isinstance(shown, tuple):
-        return tuple(_value(Any, one) for one in shown)
     if Adjacency in kinds:
         return adjacency_from_json(shown)
     if Domain in kinds:
@@ -56,8 +46,7 @@ def read_registered(noun: wire.Registered) -> Registered:
 
 def read_answer(noun: wire.Answer) -> Answer:
     """An answer; its guarantee must be the one that its question makes."""
-    charges = tuple(read(Charge, charge) for charge in noun.charges)
-    return Answer(release_from_json(noun.release), charges, noun.stored, noun.head)
+    return Answer(release_from_json(noun.release), noun.charges, noun.stored, noun.head)
 
 
 def read_entry(noun: wire.Entry) -> Entry:

@@ -5,7 +5,7 @@ from privod.ledger.acts.budgets import CloseBudget, OpenBudget, RaiseBudget, Ret
 from privod.ledger.acts.charges import ChargeAhead, ChargeElsewhere
 from privod.ledger.acts.consequences import guessed_right, meaning
 from privod.ledger.acts.permissions import AdmitPerson, AllowExactCounts, LimitToken
-from privod.ledger.acts.requests import Approve, Decline, FileRequest, Request, read_requests
+from privod.ledger.acts.requests import Approve, Decline, FileRequest, read_requests
 
 __all__ = [
     "ACTS",
@@ -22,7 +22,6 @@ __all__ = [
     "OpenBudget",
     "Part",
     "RaiseBudget",
-    "Request",
     "Retire",
     "check_possible",
     "guessed_right",

@@ -10,9 +10,10 @@ from privod.ledger import store
 from privod.ledger.acting import who_acts
 from privod.ledger.acts.act import Act
 from privod.ledger.acts.budgets import Reason
-from privod.ledger.chain import Charge, Due
+from privod.ledger.chain import Due
 from privod.ledger.database import Connection
 from privod.ledger.prices import ELSEWHERE, charges_due, price_of
+from privod.ledger.values import Charge
 from privod.privacy import Guarantee, Statement
 from privod.query.query import canonical_json
 

@@ -15,44 +15,22 @@ from privod.ledger.acts.budgets import OpenBudget, RaiseBudget, Reason, Under
 from privod.ledger.acts.permissions import AdmitPerson
 from privod.ledger.chain import Entry
 from privod.ledger.database import Connection
+from privod.ledger.values import Request
 from privod.privacy import Adjacency, Loss, SameContexts
 
 Number = Annotated[int, Told("As 'privod requests' shows it.", first=True)]
 
 
-@dataclass(frozen=True)
-class Request:
-    """What an analyst asked the owner for, and what became of it.
-
-    `decision` is "open", "approved" or "declined"; `loss` is None where a person is to be admitted.
-    """
-
-    number: int
-    dataset: str
-    adjacency: Adjacency
-    loss: Loss | None
-    reason: str
-    asked_by: str
-    decision: str
-
-    @property
-    def wish(self) -> str:
-        """What is asked for, in words."""
-        if isinstance(self.adjacency, SameContexts):
-            by = f"{self.adjacency.column} ({self.adjacency.detector})"
-            return f"questions about the contexts of a person, by {by}."
-        return f"{self.loss} under {self.adjacency.name}. {self.adjacency.protected}."
-
-    def act(self, connection: Connection, reason: str) -> Act[Any]:
-        """What approving it does now: open a budget, raise the one that there is, or admit."""
-        if isinstance(self.adjacency, SameContexts):
-            return AdmitPerson(self.dataset, self.adjacency, reason)
-        assert self.loss is not None  # noqa: S101 - `FileRequest` sees to it
-        root = store.find_dataset(connection, self.dataset).root
-        known = [state.adjacency for state in ledger.budgets_of(connection, root)]
-        if self.adjacency in known:
-            return RaiseBudget(self.dataset, self.adjacency, self.loss, reason)
-        return OpenBudget(self.dataset, self.adjacency, self.loss)
+def act_for(request: Request, connection: Connection, reason: str) -> Act[Any]:
+    """What approving a request does now: open a budget, raise the one that there is, or admit."""
+    of, adjacency, loss = request.dataset, request.adjacency, request.loss
+    if isinstance(adjacency, SameContexts):
+        return AdmitPerson(of, adjacency, reason)
+    assert loss is not None  # noqa: S101 - `FileRequest` sees to it
+    known = ledger.budgets_of(connection, store.find_dataset(connection, of).root)
+    if any(state.adjacency == adjacency for state in known):
+        return RaiseBudget(of, adjacency, loss, reason)
+    return OpenBudget(of, adjacency, loss)
 
 
 def read_requests(entries: Sequence[Entry]) -> tuple[Request, ...]:
@@ -96,7 +74,7 @@ class FileRequest(Act[Request]):
     def brings(self, connection: Connection) -> tuple[Adjacency, ...]:
         if (self.loss is None) != isinstance(self.adjacency, SameContexts):
             return ()  # refused below, in words
-        return self._made().act(connection, self.reason).brings(connection)
+        return act_for(self._made(), connection, self.reason).brings(connection)
 
     def apply(self, connection: Connection) -> Request:
         if (self.loss is None) != isinstance(self.adjacency, SameContexts):
@@ -104,7 +82,9 @@ class FileRequest(Act[Request]):
             way_out = "Ask for a person or for a budget."
             raise InvalidParameter("loss", rule, str(self.loss), way_out)
         made = self._made()
-        made.act(connection, self.reason).gives_up(connection)  # refuses what could not be approved
+        act_for(made, connection, self.reason).gives_up(
+            connection
+        )  # refuses what could not be approved
         why = {"reason": self.reason}
         number = self.enter(connection, "request", why, None, self.adjacency, self.loss)
         return replace(made, number=number)
@@ -154,7 +134,7 @@ class Approve(Decision):
     decision: ClassVar[str] = "approved"
 
     def _act(self, connection: Connection) -> Act[Any]:
-        return self._request(connection).act(connection, self.reason)
+        return act_for(self._request(connection), connection, self.reason)
 
     def brings(self, connection: Connection) -> tuple[Adjacency, ...]:
         return self._act(connection).brings(connection)

@@ -35,7 +35,9 @@ from privod.privacy import adjacency_from_text
 from privod.server import authentication as auth
 from privod.server.http.authorization import ANALYST, OWNER, Route, form_of, text_of
 from privod.server.site import site_of, visitor_of
+from privod.server.views.media import JSON
 from privod.server.views.pages import page, redirect, segment
+from privod.wire import to_text
 from privod.wire.acts import answer_type, body_of, in_path, shown
 
 Done = TypeVar("Done")
@@ -80,7 +82,8 @@ def _json_view(act: type[Act[Any]]) -> Callable[..., Any]:
         told = {**vars(form), **placed}
         confirmed = told.pop("confirmed", False)
         one = act.read(dataset, told)
-        return shown(one, do(request, one, confirmed=confirmed))
+        done = shown(one, do(request, one, confirmed=confirmed))
+        return Response(to_text(done), media_type=JSON)
 
     taken = {"request": Request, "dataset": Dataset, "form": body_of(act)}
     taken |= dict.fromkeys(in_path(act), int)

@@ -273,7 +273,7 @@ async def _answered(
     paid = paid_by(job)  # raises what went wrong
     of, key = job.of, job.work.key[1]
     found = await site_of(request).answers.encoded(of, key, "answer", visitor_of(request).id)
-    charges = wire.to_text([wire.Charge.of(charge) for charge in paid.charges])
+    charges = wire.to_text(paid.charges)
     opening = f'{{"charges": {charges}, "stored": {json.dumps(paid.stored)}, '
     return send(request, found, JSON, before=before + opening.encode(), after=after)
 
@@ -328,7 +328,7 @@ def admitted(request: Request, dataset: Dataset) -> list[dict[str, Any]]:
 @kept
 def requests(request: Request, dataset: Dataset) -> list[wire.Request]:
     """What analysts asked for about a data set and its versions, and what became of it."""
-    return [wire.Request.of(one) for one in site_of(request).curator.requests(dataset)]
+    return list(site_of(request).curator.requests(dataset))
 
 
 def witness(request: Request, witness: Key) -> dict[str, str | None]:

@@ -1,8 +1,11 @@
-"""The result of verifying a ledger; plain values, so that a thin client has the same class."""
+"""Values of the ledger that are sent as they are: a thin client, without NumPy, has them, too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+
+from ..privacy import Adjacency, Loss, SameContexts
 
 GAP = "what was asked after the backup and before that entry counts only as its owner charged it."
 COPY = (
@@ -45,3 +48,55 @@ class Verification:
         if self.is_copy:
             told.append(COPY)
         return " ".join([*told, f"Note its head elsewhere: {self.head}"])
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a question cost one budget, and under which number that is entered.
+
+    `rho` is what it cost a budget that is counted by zcdp, None for others.
+    """
+
+    entry: int
+    adjacency: Adjacency
+    loss: Loss
+    rho: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class PricedCharge:
+    """What a question would cost one budget, and what would be left there; None if too much.
+
+    `rho` is what it would cost a budget that is counted by zcdp. `questions_left` says how many
+    questions of this kind can still be paid, this one included; None if there is no end to them.
+    """
+
+    adjacency: Adjacency
+    loss: Loss
+    left: Loss | None
+    rho: Fraction | None = None
+    questions_left: int | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an analyst asked the owner for, and what became of it.
+
+    `decision` is "open", "approved" or "declined"; `loss` is None where a person is to be admitted.
+    """
+
+    number: int
+    dataset: str
+    adjacency: Adjacency
+    loss: Loss | None
+    reason: str
+    asked_by: str
+    decision: str
+
+    @property
+    def wish(self) -> str:
+        """What is asked for, in words."""
+        if isinstance(self.adjacency, SameContexts):
+            by = f"{self.adjacency.column} ({self.adjacency.detector})"
+            return f"questions about the contexts of a person, by {by}."
+        return f"{self.loss} under {self.adjacency.name}. {self.adjacency.protected}."

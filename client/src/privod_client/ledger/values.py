@@ -1,0 +1,1 @@
+../../../../src/privod/ledger/values.py

@@ -1,1 +1,0 @@
-../../../../src/privod/ledger/verified.py

@@ -1,0 +1,1 @@
+../../../../src/privod/privacy/__init__.py

@@ -1,0 +1,1 @@
+../../../src/privod/texts.py
