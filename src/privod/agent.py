@@ -1,10 +1,4 @@
-"""Tools for software agents, by the Model Context Protocol: an analyst's questions, nothing else.
-
-An agent works with the token of an analyst of a running server, so whatever it is talked into, it
-can do no more than that analyst: no owner's step has a tool. What it may spend is limited by the
-budget, by `most_epsilon` of each question, and by the allowance of this process; above a threshold
-a question is not asked at all, but handed to a person. Answers that are stored are free.
-"""
+"""Tools for agents, by the Model Context Protocol: an analyst's questions, nothing else."""
 
 from __future__ import annotations
 

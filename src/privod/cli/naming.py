@@ -1,9 +1,4 @@
-"""How does an error name what was typed? A parameter as its option, a verb as its command.
-
-Below the command line errors speak of parameters: an `InvalidParameter` by its name, other messages
-between backticks. A parameter that the command has as an option is called as the option is; a verb
-that is a command, as it is typed.
-"""
+"""How does an error name what was typed? A parameter as its option, a verb as its command."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Detect rows that are registered twice, under another name and with budgets of their own.
-
-Then what is lost about these people is what both names' budgets allow together, and no budget says
-so. It is found by comparing what lies on disk, and told to the owner alone. Of data sets with as
-many rows of the same columns, sums over the rows are compared: of a keyed hash of each.
-"""
+"""Detect rows that are registered twice, under another name and with budgets of their own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Count whom narrow guarantees protect among the rows, for their owner alone.
-
-Exact and NOT private. Whether an owner opens an allowance after reading it depends on rows, so that
-decision tells something about them; the report says so.
-"""
+"""Count whom narrow guarantees protect among the rows, for their owner alone."""
 
 from __future__ import annotations
 

@@ -44,10 +44,7 @@ SALT_BYTES = 32  # as many as the seal has: whoever lacks the salt cannot test a
 
 @dataclass(frozen=True)
 class KeptRows:
-    """Where the rows of a data set lie, for whoever looks at them: this process or a worker.
-
-    `engine` is the address of who adds up over rows that are not held in memory, if somebody does.
-    """
+    """Where the rows of a data set lie, for whoever looks at them: this process or a worker."""
 
     directory: Path
     folder: str

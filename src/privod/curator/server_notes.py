@@ -1,9 +1,4 @@
-"""What server processes tell each other: short notes that may be forgotten, never a token or a row.
-
-They lie in the ledger's database, outside its chain, so that several processes, also on several
-hosts, know the same sessions, how many processes there are, and what was stopped. A copy of the
-ledger takes none of them along.
-"""
+"""What server processes tell each other: short notes, never a token or a row."""
 
 from __future__ import annotations
 
@@ -25,11 +20,7 @@ class Note:
 
 
 class ServerNotes:
-    """Notes by kind and key.
-
-    Unless tests bring another, the clock is the database's own: hosts whose clocks differ agree on
-    how old a note is.
-    """
+    """Notes by kind and key."""
 
     def __init__(self, database: Database, clock: Callable[[], float] | None = None) -> None:
         self._database = database

@@ -1,8 +1,4 @@
-"""Ask every question of the catalog about sample data, and write one page about it.
-
-Everything is real: an embedded curator in a directory, budgets, charges before answers.
-A question added to the catalog appears here by itself, with the examples it gives for the domain.
-"""
+"""Ask every question of the catalog about sample data, and write one page about it."""
 
 from __future__ import annotations
 

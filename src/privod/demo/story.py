@@ -1,8 +1,4 @@
-"""One story on one data set: 20,000 hospital stays that nobody may see, and what can be told.
-
-Everything is real: a curator with its ledger, charges before answers, noise from the operating
-system. Every number that is printed comes from this run.
-"""
+"""One story on one data set: 20,000 hospital stays that nobody may see, and what can be told."""
 
 from __future__ import annotations
 

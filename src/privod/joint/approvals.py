@@ -1,9 +1,4 @@
-"""Which runs has the operator of this site agreed to? A party that waits takes part in no others.
-
-An approval names a question with its roster, by digest, how many runs it is good for, and from when
-to when. It is used up when the aggregator of the run has answered, before any row is hashed; a run
-that fails later has used it all the same.
-"""
+"""The runs that the operator of a site agreed to; a party that waits takes part in no others."""
 
 from __future__ import annotations
 

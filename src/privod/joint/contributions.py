@@ -1,8 +1,4 @@
-"""A party's own ledger of runs: whom its records were shared with, and what all runs lost together.
-
-A ledger is about one data set: all runs in it are added up, whatever columns they asked for. A run
-is entered before the first share leaves, also if it breaks off later.
-"""
+"""A party's ledger of runs: whom its records were shared with, and what all runs lost."""
 
 from __future__ import annotations
 
@@ -96,10 +92,7 @@ class SentRecords:
 
 
 class Contributions:
-    """The runs of one data set, kept in a file of its party's own, or in memory without a path.
-
-    Several processes may use one file: each claim locks it and reads it again.
-    """
+    """The runs of one data set, kept in a file of its party's own, or in memory without a path."""
 
     def __init__(self, path: str | Path | None = None) -> None:
         lost = "It is the ledger of runs: restore it from a backup."

@@ -1,11 +1,4 @@
-"""Joint runs as jobs of NVIDIA FLARE: its server aggregates, its clients are the parties.
-
-FLARE brings identities, connections, liveness and its log; the protocol is the same as everywhere.
-Greetings are still signed with the certificates that the roster pins, so a FLARE server that relays
-them cannot put itself between the parties. A job names a question and a roster; each site decides
-by its own file, which is not part of the job, with which rows and after which approval it takes
-part.
-"""
+"""Joint runs as jobs of NVIDIA FLARE: its server aggregates, its clients are the parties."""
 
 from __future__ import annotations
 
@@ -211,10 +204,7 @@ def write_job(
     domain: Domain | None = None,
     patience: Patience = PATIENCE,
 ) -> None:
-    """Write a FLARE job folder for one run.
-
-    FLARE may take ten minutes to call a client lost; `patience` says how long a run waits itself.
-    """
+    """Write a FLARE job folder for one run."""
     if folder.exists():
         raise AlreadyExists(f"{str(folder)!r} is there already. Name a new folder for the job.")
     if domain is not None:

@@ -1,8 +1,4 @@
-"""Make a test PKI: one authority, a certificate and a key for everyone, and their roster.
-
-For trying a run out on one machine or among friends. An organization with a PKI of its own issues
-its certificates there and writes the roster from them (docs/deployment.md).
-"""
+"""Make a test PKI: one authority, a certificate and a key for everyone, and their roster."""
 
 from __future__ import annotations
 

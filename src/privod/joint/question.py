@@ -1,9 +1,4 @@
-"""A question to the data of several holders: what all kinds of joint runs have in common.
-
-A joint question is a frozen value of public parameters that all participants share. It is never
-asked of one table and never charged by a curator on its own. Each kind brings its protocol with it:
-what a party does (`take_part`) and what the aggregator does (`host`).
-"""
+"""A question to the data of several holders: what all kinds of joint runs have in common."""
 
 from __future__ import annotations
 

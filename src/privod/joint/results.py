@@ -1,11 +1,4 @@
-"""What is kept of a run besides its result: everybody's signed transcript.
-
-A transcript says who took part in which run, with which parameters and how many bytes, signed with
-the certificate's key; it can be shown to an auditor, who needs the roster and nothing else. It has
-no row and no id in it, but a party's may tell how many outliers it has and a digest of which rows
-these are. The aggregator signs one too; an auditor who has several checks that they are about one
-run.
-"""
+"""What is kept of a run besides its result: everybody's signed transcript."""
 
 from __future__ import annotations
 

@@ -61,10 +61,7 @@ def aggregate(
     roster: Roster,
     domain: Domain | None = None,
 ) -> Aggregation:
-    """Go through a run as its aggregator.
-
-    A horizontal run needs the public domain, because everybody must agree on the columns' ranges.
-    """
+    """Go through a run as its aggregator."""
     question.check_hosting(roster, domain)
     run = host_agreement(meeting, identity, roster, question.terms(domain))
     said = question.host(meeting, roster, domain)

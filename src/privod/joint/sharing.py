@@ -26,11 +26,7 @@ def derive(secret: bytes, salt: bytes, purpose: bytes) -> bytes:
 def pair_key(
     own: X25519PrivateKey, peer: bytes, names: tuple[str, str], session: bytes, agreement: bytes
 ) -> bytes:
-    """Return the key that two parties share in one session about one agreement.
-
-    `agreement` is the digest of roster and parameters: parties that do not mean the same run do
-    not get the same key.
-    """
+    """Return the key that two parties share in one session about one agreement."""
     low, high = sorted(names)
     shared = own.exchange(X25519PublicKey.from_public_bytes(peer))
     purpose = b"|".join([b"privod pair 1", low.encode(), high.encode(), agreement])

@@ -41,10 +41,7 @@ class Site:
     def run(
         self, question: JointQuestion, roster: Roster, connect: Callable[[], Channel]
     ) -> JointResult:
-        """Take part in one run over a fresh channel; write down what is to be kept.
-
-        Rows are read once the others are there, so that a failure is told to them at once.
-        """
+        """Take part in one run over a fresh channel; write down what is to be kept."""
         self.identity.check_on(roster)
         question.check_roster(roster)
         question.check(self.domain)

@@ -1,7 +1,4 @@
-"""Who holds how many rows of which columns: what holders tell each other before a run by distance.
-
-Over columns, keyed digests of ids in order show whether rows are aligned.
-"""
+"""Who holds how many rows of which columns: what holders tell each other first."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The state of a budget: its limit, what is spent, and whether one more question can be paid.
-
-A budget counts in one of two ways. By *sums*: epsilons and deltas add up. By *zcdp*: it also adds
-up squares, so that many small questions fit [proofs/zcdp.md]. A question is paid then if either
-way allows it.
-"""
+"""The state of a budget: its limit, what is spent, and whether one more question can be paid."""
 
 from __future__ import annotations
 

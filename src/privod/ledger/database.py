@@ -1,11 +1,4 @@
-"""Where the ledger is kept: an SQLite file, or a PostgreSQL database; the same SQL for both.
-
-Two kinds of transaction are what the rest of the curator knows: `reading`, which sees one moment,
-and `writing`, of which only one runs at a time and which is on disk when it returns. The next
-writer begins as soon as one has committed, and what both wrote reaches the disk together.
-`lookup` is for a single lookup, and `alone` keeps two askers of one question apart while the
-first is answered.
-"""
+"""Where the ledger is kept: an SQLite file, or a PostgreSQL database; the same SQL for both."""
 
 from __future__ import annotations
 

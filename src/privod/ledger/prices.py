@@ -1,10 +1,4 @@
-"""The price of a question: what it costs, and which budgets pay.
-
-A main budget (add-remove, replace) pays for every question that states a loss under its adjacency;
-one that states none is refused while that budget is open. A question whose guarantee holds under a
-narrower adjacency only is paid by an allowance beside an add-remove main, and by nothing else. So
-an allowance never refuses what a main budget can pay. Why that is sound: docs/proofs/ledger.md.
-"""
+"""The price of a question: what it costs, and which budgets pay (docs/proofs/ledger.md)."""
 
 from __future__ import annotations
 
@@ -107,10 +101,7 @@ def fitting(questions: int | None) -> str:
 def price_of(
     due: Sequence[Due], not_protected: str = "", limits: Mapping[int, BudgetState] | None = None
 ) -> Price:
-    """The price of a question that is not answered yet.
-
-    `limits` says what the asker may spend of a budget, by its number, where there is such a limit.
-    """
+    """The price of a question that is not answered yet."""
     charges = []
     for state, cost in due:
         allowed = [state, *([limits[state.number]] if limits and state.number in limits else [])]
@@ -136,10 +127,7 @@ def _size(loss: Loss) -> tuple[Fraction, Fraction]:
 
 
 def statements_of(query: dict[str, Any], domain: Domain) -> tuple[Statement, ...]:
-    """All that is proved of a question as the ledger writes it, or of what was revealed elsewhere.
-
-    What the question itself promises comes first.
-    """
+    """All that is proved of a question, or of what got out elsewhere; its own promise first."""
     if query.get("name") == ELSEWHERE:
         return (Statement.of(Guarantee.from_json(query["guarantee"])),)
     return query_from_json(query).statements(domain)

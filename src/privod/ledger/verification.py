@@ -1,10 +1,4 @@
-"""Verify a ledger: recompute every hash, price, sum, seal and digest.
-
-The chain shows any entry that was changed, removed or inserted; the head shows a tail that was cut
-off; the replay shows entries that were never allowed; the witness shows a ledger that was rolled
-back as a whole. What only somebody can show who noted a head elsewhere: a ledger rewritten together
-with its witness.
-"""
+"""Verify a ledger: recompute every hash, price, sum, seal and digest."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Witnesses of a ledger: files that remember how far it had come, to detect a rollback.
-
-A database that loses the tail of its write-ahead log, or is replaced by an older copy, is whole in
-itself: nothing in it says that there was more. So the latest head is written to a file of its own,
-durably and before an answer leaves, and a ledger without that head answers nothing new.
-"""
+"""Witnesses of a ledger: files that remember how far it had come, to detect a rollback."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A witness on another machine, behind an address: a curator's server that keeps heads for others.
-
-Whoever can write the ledger's own machine can write the witness beside it. One elsewhere, whose
-keeper is somebody else, finds a directory that was restored as a whole.
-"""
+"""A witness on another machine: a curator's server that keeps heads for others."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""How a question is asked through the server: stored answers at once, new ones as jobs.
-
-A job is noted in the database before it waits and when it has ended. What a server process leaves
-behind is taken over by the next one and waits again, under the same id. What was charged is begun
-again from the key of its noise, at no charge; without one it was answered or has failed for good.
-"""
+"""How a question is asked through the server: stored answers at once, new ones as jobs."""
 
 from __future__ import annotations
 
@@ -43,11 +38,7 @@ NOT_TAKEN_OVER = (
 async def begin(
     site: Site, visitor: Visitor, query: Query[Any], of: str, request_id: str | None
 ) -> Job[Paid] | None:
-    """Start a job, or join the one that answers this question; None if the answer is stored.
-
-    What cannot be paid, or would not end in time, is refused at once. Only jobs wait for rows or
-    for each other: the threads that everybody's requests share never do.
-    """
+    """Start a job, or join the one that answers this question; None if the answer is stored."""
     return await run_in_threadpool(_begin, site, visitor, query, of, request_id)
 
 

@@ -1,10 +1,4 @@
-"""Who asks: tokens shown once and stored hashed, browser sessions, and forms that are really ours.
-
-A token is 32 random bytes, so a plain hash of it cannot be guessed back. A browser shows it once
-and gets a session: a fresh random id in an HttpOnly cookie, noted by its hash in the ledger's
-database for every server process, gone when the token is revoked. Every form carries a code made
-from that id, which no other site can read.
-"""
+"""Who asks: tokens stored hashed, browser sessions, and forms that are really ours."""
 
 from __future__ import annotations
 

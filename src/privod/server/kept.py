@@ -1,7 +1,4 @@
-"""Figures that follow from the ledger alone, kept until its head moves: prices, budgets, lists.
-
-They are shown, and nothing is decided by them: charges never use them.
-"""
+"""Figures to be shown, kept until the ledger's head moves; charges never use them."""
 
 from __future__ import annotations
 

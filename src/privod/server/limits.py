@@ -57,12 +57,7 @@ class TooMuchWork(LimitReached):
 
 
 def share_of_memory(workers: int = 2) -> int:
-    """How much memory one of so many workers may take; one more share is for an owner's report.
-
-    So the workers together take no more than there is, unless it is so little that their shares
-    would be of no use. The system then need not end one of them: which one, and when, would follow
-    from rows.
-    """
+    """How much memory one of so many workers may take; one more share is for an owner's report."""
     return max(LEAST_BYTES, (machine_bytes() - RESERVE_BYTES) // (workers + 1))
 
 

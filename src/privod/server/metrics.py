@@ -1,9 +1,4 @@
-"""What an operator watches, as Prometheus reads it: counts of public things, nothing about rows.
-
-Each server process counts for itself since it started; budgets, charges and the length of the
-ledger are those of the curator, the same from every process. What workers do changes at release
-times only.
-"""
+"""What an operator watches, as Prometheus reads it: counts of public things, nothing about rows."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Sign in with OpenID Connect: Authorization Code with PKCE [RFC 7636], the role from a claim.
-
-A provider says who somebody is; privod says what they may do. Whoever signs in gets a record among
-the tokens, one for each account and role: its name stands in the ledger, its limits count however
-often they sign in, and an owner can revoke it. Its hash is none that a token could have, so nobody
-can show it as one.
-"""
+"""Sign in with OpenID Connect: Authorization Code with PKCE [RFC 7636], the role from a claim."""
 
 from __future__ import annotations
 
@@ -232,10 +226,7 @@ def visitor_for(curator: Curator, account: Account) -> Visitor:
 
 
 def _role(account: Account) -> tuple[str, str | None]:
-    """The role that privod names first, in whatever order the provider tells them.
-
-    A role may be for one data set. One person in one set of roles is one record here.
-    """
+    """The role that privod names first, in whatever order the provider tells them."""
     known = []
     for given in account.roles:
         role, colon, of = given.partition(":")

@@ -1,8 +1,4 @@
-"""One JSON model of every noun: command line, server and client write and read the same.
-
-`reading` turns nouns into the curator's own values; it needs the whole library, so it is imported
-by name.
-"""
+"""One JSON model of every noun: command line, server and client write and read the same."""
 
 from . import nouns, problems, requests
 from .codec import decode, encode, to_text

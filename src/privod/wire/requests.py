@@ -1,8 +1,4 @@
-"""The bodies that a program sends to a server, one class for each kind.
-
-The limits on a text stand in its annotation: the server, whose framework asks an annotation for its
-schema, holds every body to them, and the OpenAPI document says them.
-"""
+"""The bodies that a program sends to a server, one class for each kind."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""How far from what is ordinary among all of us is each of my records?
-
-The private detector over the records of several holders. Its stages are those that a curator goes
-through (`privod.query.stages`); three computing parties add up the holders' sums in shares and add
-the noise of one release. A holder that is lost is left out from then on. Proof in
-docs/proofs/joint_detector.md.
-"""
+"""The private detector over the records of several holders: docs/proofs/joint_detector.md."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""One stage of a joint release: every holder shares its sums, three parties add noise and open one.
-
-The sums of a stage are doubled and cut into three shares, one for each computing party, sealed for
-it. Each adds up what it got from all holders and its share of the noise; the aggregator adds these
-three vectors up and tells everybody the total. Nothing else is opened. What everybody heard goes
-into the keys of the next stage, so parties that heard different things open nothing together.
-"""
+"""One stage of a joint release: holders share sums, three parties add noise and open one."""
 
 from __future__ import annotations
 

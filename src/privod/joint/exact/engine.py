@@ -1,8 +1,4 @@
-"""The engine's own environment: where it lives, how it is installed, how a run starts it.
-
-SPU needs other versions of Python and NumPy than privod, and is large. It lives in a virtual
-environment of its own and runs as a subprocess; nothing of it is imported here.
-"""
+"""The engine's own environment: where it lives, how it is installed, how a run starts it."""
 
 from __future__ import annotations
 

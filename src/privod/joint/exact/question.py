@@ -1,9 +1,4 @@
-"""Which of my records are outliers in our joint data, exactly, with only the answer opened?
-
-Values become integers of the agreed ranges, the three computing parties of the roster compute on
-shares of them, and each holder receives the verdicts about its own rows
-(docs/questions/exact_outliers.md).
-"""
+"""Which of my records are outliers in our joint data, exactly, with only the answer opened?"""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""One computing party's engine: a script that runs in the engine's environment, not in privod's.
-
-It reads a job and shares from standard input, computes with its two peers, and writes its own
-shares of the answer to standard output. It uses nothing else of privod, opens no value and
-unpickles nothing.
-"""
+"""One computing party's engine: a script that runs in the engine's environment, not in privod's."""
 
 from __future__ import annotations
 

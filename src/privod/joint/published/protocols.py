@@ -145,11 +145,7 @@ def uncleared(
 def bin_names(
     keys: NDArray[np.uint64],
 ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.uint64]]:
-    """Return every non-empty bin's name, each record's place among them, and the bins' counts.
-
-    A name is the table's number and the bin's key; anyone with the hash parameters can compute
-    the name of any place.
-    """
+    """Return every non-empty bin's name, each record's place among them, and the bins' counts."""
     names: list[bytes] = []
     places = np.empty(keys.shape, np.int64)
     counts = []

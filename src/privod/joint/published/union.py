@@ -45,10 +45,7 @@ class Union:
         return _points(self._channel.trade("union", b"".join(shuffled), LARGEST_UNION))
 
     def opened(self, tags: list[bytes]) -> list[bytes]:
-        """Take everybody's scalar off again: the points of the names, in the order of the tags.
-
-        Whoever can guess a name can then look it up, as in the paper's protocol.
-        """
+        """Take everybody's scalar off again: the points of the names, in the order of the tags."""
         inverse = rbcl.crypto_core_ristretto255_scalar_invert(self._scalar)
         batch = tags
         for name in self._names:

@@ -1,10 +1,4 @@
-"""Messages between parties and an aggregator: one interface, whatever carries them.
-
-The parties go through the same numbered steps. In each, every party sends one message, and when
-all are there the aggregator answers every party. `Meeting` keeps the aggregator's side of this for
-every transport; a transport only carries frames (`Channel._carry`) and tells the meeting who came
-and who was lost. Any surprise ends the run for everybody, with one reason.
-"""
+"""Messages between parties and an aggregator: one interface, whatever carries them."""
 
 from __future__ import annotations
 
@@ -30,11 +24,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Patience:
-    """How many seconds a run waits for its parties to come, and for one that gets nowhere.
-
-    A step may take as long as it needs while everybody due in it makes progress: sends pieces, or
-    reports steps of its own work. A party that is lost is noticed much sooner, by its transport.
-    """
+    """Seconds that a run waits for parties to come, and for one that makes no progress."""
 
     coming: float = 60.0
     stalled: float = 600.0
@@ -246,10 +236,7 @@ class Meeting:
     def accept(
         self, name: str, frames: Iterable[bytes], is_lost: Callable[[], bool] = lambda: False
     ) -> Iterator[bytes]:
-        """Take one message of a party, wait for all, and give back the frames of the answer.
-
-        A message that ends too early is the party's fault, unless `is_lost` says that it is gone.
-        """
+        """Take one message of a party, wait for all, and give back the frames of the answer."""
         try:
             step = self._turn[name]
             assembly = Assembly(name, self.session, step, self._wait_until_open(name, step))

@@ -1,10 +1,4 @@
-"""The same messages over gRPC with mutual TLS: one port at the aggregator, none at the parties.
-
-Every party keeps one stream open for as long as the run lasts (`Attend`): when its process or host
-goes away the stream breaks, and the run ends for everybody within a second; one that hangs stops
-beating and is noticed by its silence, in either direction. Messages travel in streams of their own
-(`Trade`). Who speaks is read from the TLS certificate, which must be the one that the roster pins.
-"""
+"""The same messages over gRPC with mutual TLS: one port at the aggregator, none at the parties."""
 
 from __future__ import annotations
 
@@ -47,10 +41,7 @@ OPTIONS = [
 
 
 class GrpcAggregator:
-    """Listen for the parties of one run, on any free port if it is 0.
-
-    The loss of a party in `spared` does not end the run.
-    """
+    """Listen for the parties of one run, on any free port if it is 0."""
 
     def __init__(
         self,

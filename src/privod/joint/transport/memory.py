@@ -40,10 +40,7 @@ def meet(
     patience: Patience | None = None,
     spared: Iterable[str] = (),
 ) -> dict[str, Result]:
-    """Run everybody in threads of this process; every party's result, or the first problem.
-
-    A party that was spared, and lost, has no result.
-    """
+    """Run everybody in threads of this process; every party's result, or the first problem."""
     meeting = Meeting(sorted(parties), patience, spared)
 
     def party(name: str) -> Result:

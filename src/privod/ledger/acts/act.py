@@ -1,9 +1,4 @@
-"""What an act is: one thing that people do to a ledger, as a frozen value.
-
-An act says by itself what it gives up, what it does, what follows and what to tell. The shell, the
-JSON interface with its document, the forms of the console and the client are made from its fields;
-so each of them is written once. `Curator.do` and `Client.do` carry an act out.
-"""
+"""What an act is: one thing that people do to a ledger, as a frozen value."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Few connections each, a head that is soon there and small, and an answer that is soon taken.
-
-The parser waits for a head as long as it takes and keeps as much of it as comes, so that strangers
-could hold connections by sending nothing, and memory by sending on. Whoever sends heads in time
-could still hold all connections that there are, and whoever never reads an answer its slot.
-"""
+"""Few connections each, a head that is soon there and small, and an answer that is soon taken."""
 
 from __future__ import annotations
 
@@ -22,10 +17,7 @@ READ_SECONDS = 30.0  # in which a piece of an answer must be read
 
 
 class Connections:
-    """The connections that are open, counted for each address.
-
-    Addresses that many visitors share, as a proxy's, may hold any number.
-    """
+    """The connections that are open, counted for each address."""
 
     def __init__(self, most_each: int, shared: Container[str]) -> None:
         self._most_each = most_each

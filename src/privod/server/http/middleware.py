@@ -1,11 +1,4 @@
-"""What every request passes first: is it for us, who sends it, is it too much; and what goes out.
-
-Nothing here looks at paths but to tell the JSON interface, where a token comes in a header, from
-the console, where a session comes in a cookie, and to know where files are sent. Whoever shows no
-token that is known has few slots of their own, so that strangers keep nobody else out. What is
-logged is the method, the route's pattern, the status and the token's name: no addresses of pages,
-no parameters, no messages of exceptions.
-"""
+"""What every request passes first: is it for us, who sends it, is it too much."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Send something encoded, small from memory or large from a file, in pieces, whole or in part.
-
-A tag made of content and form lets a browser ask whether it changed; a range lets it go on with a
-download that broke off. The event loop never holds more than a piece. A token has so many bytes a
-second, and nothing more once it is revoked.
-"""
+"""Send something encoded, small from memory or large from a file, in pieces, whole or in part."""
 
 from __future__ import annotations
 

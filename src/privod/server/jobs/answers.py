@@ -1,10 +1,4 @@
-"""Stored answers, ready to be sent: found by a short key, encoded once in every form.
-
-A release never changes once it is stored. A worker process encodes it, each form once however many
-ask for it at a time. Small forms are kept in memory, large ones as files in the curator's folder:
-a cache, which may be emptied at any time. Its names hold the hash of the entry that stored the
-release, so a restored ledger never shows what it does not hold.
-"""
+"""Stored answers, ready to be sent: found by a short key, encoded once in every form."""
 
 from __future__ import annotations
 
@@ -52,10 +46,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoded:
-    """A release in one form: in memory, or as a file.
-
-    `head` is an end of the ledger that holds the release.
-    """
+    """A release in one form: in memory, or as a file."""
 
     form: str
     digest: str
@@ -199,6 +190,7 @@ class Answers:
         """Where a worker finds a release, once all of its entry is durable."""
         found = self._find(of, key)
         stored = self._curator.stored_release(of, found.query)
+        # By the hash of its entry: a restored ledger never shows what it does not hold.
         name = hashlib.sha256(f"{of}\n{key}\n{found.entry}".encode()).hexdigest()[:32]
         return {
             "directory": str(self._curator.directory),

@@ -1,8 +1,4 @@
-"""Write a stored release in the forms that are sent: JSON, CSV, a summary, a picture.
-
-This runs in a worker process, after the release was stored. The process reads the release from
-the database itself, so that nothing as large as a release passes through the server.
-"""
+"""Write a stored release in the forms that are sent: JSON, CSV, a summary, a picture."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""What an answer may take at worst, from public sizes, before anything is charged.
-
-What is shown and what is refused follows from the most records that the owner declared: the time
-that the hardest table of that size takes, and the memory. After the charge no clock ends an answer.
-A worker is ended when it takes more memory, or says more, than any such table can take, counted by
-the question (`most_bytes`): so no answer is ended because of what rows say, nor because of how many
-there are. Proof: docs/proofs/limits.md.
-"""
+"""What an answer may take at worst, from public sizes alone: docs/proofs/limits.md."""
 
 from __future__ import annotations
 

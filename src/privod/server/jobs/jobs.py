@@ -1,14 +1,9 @@
 """Long answers as jobs: started, watched and fetched, without telling how long the rows took.
 
-How long an answer takes may depend on the rows. So an answer waits for a release time, each a fixed
-factor after the one before, counted from when a worker began: only then is it stored and shown, and
-its worker goes on to the next. Whoever watches learns between which two release times it was there,
-a few bits, and waits at most that factor longer. Progress is shown in tenths, at the same times.
-
-Rows are looked at in worker processes. No clock ends them; what takes more memory than any table of
-the declared size can take is ended (`estimates`). So is what nobody waits for any more: it was
-stopped by everybody who asked, or their tokens were revoked. Its charge stands. What a stopping
-server ends is begun again by the next one (`privod.curator.work`), so no end is noted of it.
+How long an answer takes may depend on the rows. So it waits for a release time, each a fixed factor
+after the one before: only then is it stored and shown, and its worker goes on to the next. Progress
+is shown in tenths, at the same times. No clock ends a worker. What nobody waits for any more is
+ended, and its charge stands. What a stopping server ends is begun again by the next one.
 """
 
 from __future__ import annotations
@@ -255,10 +250,7 @@ class Turn:
         self._work.begin()
 
     def go_on(self) -> None:
-        """Raise if it is not to be charged, or begun again, for whoever it is asked for.
-
-        It may have waited long for another server process that answered the same.
-        """
+        """Raise if it is not to be charged, or begun again, for whoever it is asked for."""
         self._check_left()
         self._check_leader()
 
@@ -269,10 +261,7 @@ class Turn:
     def look(
         self, question: Question, rows: KeptRows, key: bytes | None, allowed: Allowed
     ) -> ReleaseText:
-        """Look at the rows in the worker process, within what public sizes allow.
-
-        It writes the release as it is stored: nothing of it is read in this process.
-        """
+        """Look at the rows in the worker process, within what public sizes allow."""
         assert key is not None  # noqa: S101 - who looks elsewhere gets one
         task = {
             "kind": "answer",

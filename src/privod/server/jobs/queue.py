@@ -1,8 +1,4 @@
-"""A fair queue: one line for each asker, served in turn, however long some of them are.
-
-Of several workers one takes short questions only. So however many long ones are asked, a short one
-waits for short ones alone: those before it in the lines, and those of its own asker.
-"""
+"""A fair queue: one line for each asker, served in turn, however long some of them are."""
 
 from __future__ import annotations
 

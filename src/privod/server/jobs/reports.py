@@ -1,7 +1,4 @@
-"""What owners want of rows, done in a worker process: a file taken in, who is protected.
-
-Only the owner sees what comes of it, so it may end at a limit because of rows.
-"""
+"""What owners want of rows, done in a worker process: a file taken in, who is protected."""
 
 from __future__ import annotations
 

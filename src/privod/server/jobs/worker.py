@@ -1,10 +1,4 @@
-"""What a worker process does: one task at a time, answered over its pipe, and nothing else.
-
-It looks at rows for an answer or for their owner; or it reads a stored release to encode it, draw
-it or score records against it. It never writes to the ledger, so it can be ended at any moment. Of
-a task that fails it says that it failed, not why: what a failure says may quote a row. A visitor
-whose own records cannot be scored is told why.
-"""
+"""What a worker process does: one task at a time, answered over its pipe, and nothing else."""
 
 from __future__ import annotations
 
@@ -66,7 +60,7 @@ def work(channel: Connection, most_bytes: int, niceness: int) -> None:
             _limit_memory(asked.get("bytes", most_bytes))
             signal.setitimer(signal.ITIMER_PROF, asked.get("seconds", 0))  # then SIGPROF ends us
             written = _done(asked, tables, channel)
-        except Exception:
+        except Exception:  # what it says may quote a row
             channel.send_bytes(FAILED)
             continue
         channel.send_bytes(DONE + written)

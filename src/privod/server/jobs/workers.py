@@ -1,11 +1,4 @@
-"""Processes that do the work of a server, each ended when it takes more than it may.
-
-A worker is forked from a process that has loaded the library and nothing else, so that it shares
-neither connections nor locks with the server and starts within milliseconds. What it may take is
-public: so much memory, so large a result, and for a task that looks at no rows so many seconds. A
-process that looks at rows looks at those of one data set: what these leave in its memory never
-decides about another's answer.
-"""
+"""Processes that do the work of a server, each ended when it takes more than it may."""
 
 from __future__ import annotations
 
@@ -53,11 +46,8 @@ class Worker:
         self._of: str | None = None
 
     def prepare(self, of: str | None = None) -> None:
-        """Have a process that waits for its task; raises `Unavailable` if none can be started.
-
-        A process that looked at the rows of another data set is replaced.
-        """
-        if of != self._of:
+        """Have a process that waits for its task; raises `Unavailable` if none can be started."""
+        if of != self._of:  # rows left in memory never decide about another data set's answer
             self.end()
             self._of = of
         if not self._is_ready(END_SECONDS):

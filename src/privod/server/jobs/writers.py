@@ -1,10 +1,4 @@
-"""Worker processes that encode, draw and score: one line for each token, served in turn.
-
-They look at stored releases and at what a visitor sends, never at rows, so each task may take so
-much of a processor's time: on a busy machine that takes longer, and nothing fails. A token has at
-most one task at work: it cannot hold every process, and its line has an end, so nobody else is
-refused for what it asks.
-"""
+"""Worker processes that encode, draw and score: one line for each token, served in turn."""
 
 from __future__ import annotations
 
