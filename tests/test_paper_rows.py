@@ -47,3 +47,14 @@ def test_what_each_radius_finds_on_synthetic_data_is_what_is_published(script: M
 @pytest.mark.parametrize("script", ["okada"], indirect=True)
 def test_the_cover_above_the_plane_is_as_tight_as_published(script: ModuleType) -> None:
     assert [as_written(row) for row in script.covers()] == published("okada/covers")
+
+
+@needs_data
+@pytest.mark.parametrize("script", ["rauch"], indirect=True)
+@pytest.mark.parametrize("name", ["lymphography", "heart_statlog", "pima"])
+def test_detectors_without_noise_are_as_good_as_published(script: ModuleType, name: str) -> None:
+    split = script.load(name)
+    for cells in (2, 3):
+        for method, found in script.baselines(split, cells):
+            (row,) = published("rauch/cells", set=name, cells=str(cells), method=method)
+            assert {key: row[key] for key in found} == as_written(found), (cells, method)
