@@ -214,7 +214,7 @@ def test_a_server_tells_the_owner_and_nobody_else(tmp_path: Path) -> None:
             files = {"file": ("rows.csv", b"size;x\nsmall;1\n")}
             refused = browser.post("/data/new", files=files, **form)
             assert refused.status_code == 422
-            assert "choose the file again" in refused.text
+            assert "Choose the file again" in refused.text
             agreed = browser.post("/data/new", files=files, confirmed="yes", **form)
             assert agreed.headers["location"] == "/data/more/report"
 

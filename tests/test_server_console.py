@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from starlette.datastructures import FormData
 from privod.client import connect
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
+from privod.data.examples import HOSPITAL
 from privod.errors import InvalidParameter
 from privod.ledger.acts import AllowExactCounts, ChargeElsewhere
 from privod.privacy import AddRemove, Guarantee, Loss, adjacency_from_json
@@ -582,3 +584,30 @@ def test_a_prefix_does_not_begin_like_a_page_of_the_server(tmp_path: Path, prefi
 def test_a_prefix_is_a_plain_path(prefix: str) -> None:
     with pytest.raises(InvalidParameter, match="prefix"):
         Listening(port=0, prefix=prefix)
+
+
+@pytest.mark.parametrize("kind", QUERIES.values(), ids=QUERIES)
+def test_ticked_columns_are_sent_in_the_order_of_the_records_beside_them(kind: Any) -> None:
+    for example in kind.examples(HOSPITAL):
+        for box in boxes_of(kind, HOSPITAL, (), example.parameters()):
+            if box.widget == "checks":
+                sent = [choice.value for choice in box.choices if choice.value in box.values]
+                assert sent == list(box.values)
+                assert {choice.value for choice in box.choices} <= {*HOSPITAL.names}
+
+
+def test_a_declaration_that_is_no_json_is_refused_at_its_field_with_the_line(
+    owner: Browser,
+) -> None:
+    typed = '{"columns": [\n  {"name": "age", "low": 0 "high": 120}]}'
+    refused = owner.post("/data/new/preview", name="x", domain=typed, most_records="")
+    said = html.unescape(refused.text.partition('aria-describedby="about-domain"')[2])
+    assert 'must be JSON (line 2), got \'{"name": "age", "low": 0 "high": 120}]}\'' in said
+
+
+def test_a_refused_request_keeps_what_was_typed(analyst: Browser) -> None:
+    sent = {"adjacency": "add-remove", "epsilon": "much", "delta": "", "reason": "for a report"}
+    refused = analyst.post("/data/patients/requests", **sent)
+    assert refused.status_code == 422
+    assert 'value="much"' in refused.text
+    assert 'value="for a report"' in refused.text

@@ -138,6 +138,15 @@ def test_tokens_are_made_listed_and_revoked_at_the_command_line(tmp_path: Path) 
         command("token", "revoke", "x", at=tmp_path)
 
 
+def test_a_taken_port_is_named_before_anything_is_made() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        refused = CliRunner().invoke(app, ["serve", "--sample", "--port", str(port)])
+    assert isinstance(refused.exception, Unavailable)
+    assert f"Try --port {port + 1}" in str(refused.exception)
+    assert "privod_owner" not in refused.output
+
+
 def test_the_sample_server_prints_its_tokens_serves_and_stops_when_interrupted() -> None:
     start = "from privod.cli import main; main()"
     with subprocess.Popen(

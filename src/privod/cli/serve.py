@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -110,6 +111,12 @@ def serve(
         ) from None
 
     listening = Listening(host, port, tuple(name or ()), certificate, key, proxy, prefix)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as problem:
+        told = f"Cannot listen at {host}:{port} ({os.strerror(problem.errno or 0)}). Try --port {port + 1}."
+        raise Unavailable(told) from None
     limits = Limits(
         upload_bytes=max_upload * 1024**2,
         workers=workers,

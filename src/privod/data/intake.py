@@ -191,7 +191,7 @@ class IntakeReport:
             what = what.replace("In most", "Most")
         raise LossyIntake(
             f"{what}. Compare the declared values, number format, separator and encoding with the"
-            " file. Nothing was registered; confirm (--yes) to register what is left.",
+            " file. Nothing was registered. Confirm to register what is left (shell: --yes).",
             self,
         )
 

@@ -38,7 +38,7 @@ class Verification:
         """What was found, and what to do next."""
         told = [
             f"The ledger is intact: {self.entries} entries, {self.questions} questions,"
-            f" {self.releases} answers, {self.datasets} data sets."
+            f" {self.releases} answers; data sets: {self.datasets}."
         ]
         if self.without_rows:
             told.append(f"Rows that are not here were not checked: {', '.join(self.without_rows)}.")

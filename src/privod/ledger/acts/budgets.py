@@ -69,6 +69,7 @@ class OpenBudget(Act[BudgetState]):
         if not lost:
             return ""
         told = meaning(self.budget, self.adjacency, domain, budgets)
+        told = told.replace(self.adjacency.gives_up, "").strip()  # said already
         return f"{lost} {told} Confirm it to open the budget."
 
     def gives_up(self, connection: Connection) -> str:

@@ -40,7 +40,7 @@ def draw(release: Release[NoisyProfile]) -> Figure:
             names = column.values if len(column.values) <= MOST_NAMED else ()
             for at, name, height in zip(places, names, heights, strict=False):
                 inside = height > TALL
-                low_end = base + (0.04 if inside else height + 0.02)
+                low_end = base + (0.06 if inside else height + 0.06)
                 color = "white" if inside else INK
                 axes.text(
                     at, low_end, shortened(str(name), 14), fontsize=7, ha="center", color=color

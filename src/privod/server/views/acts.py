@@ -202,9 +202,13 @@ def _manage_page(request: Request, problem: str | None = None, gives_up: str = "
 def request_form(request: Request) -> Response:
     """What was asked of the owner, and a form to ask for more; sends what was typed there."""
     curator, of = site_of(request).curator, request.path_params["dataset"]
+    sent = dict.fromkeys(("epsilon", "delta", "reason"), "")
     written, problem = request.query_params.get("adjacency", ""), None
     if request.method == "POST":
-        written = text_of(request, "adjacency")
+        written, sent = (
+            text_of(request, "adjacency"),
+            {name: text_of(request, name) for name in sent},
+        )
         try:
             do(request, read_form(request, FileRequest), confirmed=False)
         except PrivodError as wrong:
@@ -217,5 +221,6 @@ def request_form(request: Request) -> Response:
         dataset=curator.dataset(of),
         requests=curator.requests(of),
         adjacency=written or "add-remove",
+        sent=sent,
         problem=problem,
     )

@@ -12,7 +12,7 @@ from starlette.datastructures import FormData
 
 from privod.curator import BudgetState
 from privod.data import Column, Domain
-from privod.data.drafting import UNKNOWN, draft_of
+from privod.data.drafting import UNKNOWN
 from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Replace
 from privod.query.parameters import Parameter, parameters_of
@@ -157,8 +157,9 @@ def read_json(what: str, text: str, way_out: str) -> Any:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        rule = f"must be JSON, which line {getattr(problem, 'lineno', 1)} is not"
-        raise InvalidParameter(what, rule, text[:50], way_out) from None
+        number = getattr(problem, "lineno", 1)
+        line = "".join(text.splitlines()[number - 1 : number]).strip()
+        raise InvalidParameter(what, f"must be JSON (line {number})", line[:50], way_out) from None
     check_texts(data, what)
     return data
 
@@ -178,6 +179,8 @@ def with_header(domain: str, header: str) -> str:
     if not isinstance(columns, list) or not all(isinstance(one, dict) for one in columns):
         raise InvalidParameter("domain", "must have a list of columns", domain[:50], DECLARED)
     known = [one.get("name") for one in columns]
-    added = {name: UNKNOWN for name in names if name and name not in known}
-    columns += draft_of(added)["columns"] if added else []
-    return json.dumps(declared, indent=2, ensure_ascii=False)
+    columns += [{"name": name, "type": UNKNOWN} for name in names if name and name not in known]
+    lines = ",\n  ".join(json.dumps(one, ensure_ascii=False) for one in columns)
+    besides = {key: value for key, value in declared.items() if key != "columns"}
+    rest = f",\n{json.dumps(besides, ensure_ascii=False)[1:-1]}" if besides else ""
+    return f'{{"columns": [\n  {lines}\n]{rest}}}'
