@@ -52,10 +52,11 @@ def test_bins_that_are_drawn_as_one_keep_their_sum() -> None:
     assert summed(counts, len(counts)).tolist() == counts.tolist()
 
 
-def test_few_cells_are_all_named_and_of_many_the_first_and_the_last() -> None:
+def test_few_cells_are_all_named_and_of_many_some_at_even_steps() -> None:
     few = [str(place) for place in range(MOST_TICKS)]
     assert few_ticks(few)[1] == few
     places, names = few_ticks([str(place) for place in range(1000)])
-    assert len(names) == MOST_TICKS
-    assert (names[0], names[-1]) == ("0", "999")
+    assert MOST_TICKS // 2 < len(names) <= MOST_TICKS
+    assert names[0] == "0"
+    assert len(set(np.diff(places))) == 1
     assert [str(place) for place in places] == names

@@ -115,7 +115,8 @@ def serve(
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as problem:
-        told = f"Cannot listen at {host}:{port} ({os.strerror(problem.errno or 0)}). Try --port {port + 1}."
+        why = os.strerror(problem.errno or 0)
+        told = f"Cannot listen at {host}:{port} ({why}). Try --port {port + 1}."
         raise Unavailable(told) from None
     limits = Limits(
         upload_bytes=max_upload * 1024**2,

@@ -26,7 +26,9 @@ def page(title: str, intro: str, chapters: Iterable[Chapter]) -> str:
 def _html(chapter: Chapter) -> str:
     data = base64.b64encode(chapter.picture).decode()
     lines = "\n".join(f"<p>{escape(line)}</p>" for line in chapter.lines)
-    picture = f'<img alt="{escape(chapter.title)}" src="data:image/svg+xml;base64,{data}">'
+    picture = (
+        f'<div><img alt="{escape(chapter.title)}" src="data:image/svg+xml;base64,{data}"></div>'
+    )
     return f"<section>\n<h2>{escape(chapter.title)}</h2>\n{picture}\n{lines}\n</section>"
 
 
@@ -41,6 +43,7 @@ PAGE = """<!doctype html>
 body {{ max-width: 46rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }}
 section {{ margin: 2rem 0; padding-top: 1rem; border-top: 1px solid #8884; }}
 img {{ max-width: 100%; background: white; border-radius: 6px; padding: .5rem; }}
+@media (max-width: 40rem) {{ div {{ overflow-x: auto; }} img {{ max-width: none; width: 36rem; }} }}
 </style>
 </head>
 <body>

@@ -197,8 +197,8 @@ def _attack(stays: Table) -> Chapter:
         (
             "The attacker knows all other records and asks whether one more, very unusual person"
             " was in the data.",
-            f"Our attack guesses right {best:.0%} of the time, in-sample; the guarantee allows"
-            f" {math.ceil(1000 * limit) / 10:.1f} % at epsilon 1 and a coin flip gives 50 %.",
+            f"Our attack guesses right {100 * best:.0f} % of the time, in-sample; the guarantee"
+            f" allows {math.ceil(1000 * limit) / 10:.1f} % at epsilon 1, a coin flip gives 50 %.",
         ),
         svg(figure),
     )

@@ -29,7 +29,7 @@ ACCENT = "#2563a8"  # what was released
 WARM = "#c2571a"  # what stands out
 MUTED = "#9aa4b1"  # what is there for comparison
 INK = "#1d2733"
-MOST_TICKS = 40
+MOST_TICKS = 16
 LONGEST_TICK, LONGEST_AXIS_NAME = 32, 48  # letters, the name of an upright axis
 LETTERS_AN_INCH = 9  # of a title
 MOST_LABELS = 30  # of records, in one picture
@@ -121,8 +121,7 @@ def summed(counts: NDArray[np.int64], bars: int) -> NDArray[np.int64]:
 
 def few_ticks(names: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
     """Where a row of cells is named: everywhere, or at evenly spaced cells of many."""
-    few = min(len(names), MOST_TICKS)
-    places = np.unique(np.linspace(0, len(names) - 1, few).astype(np.int64))
+    places = np.arange(0, len(names), -(-len(names) // MOST_TICKS) or 1)
     return places, [names[place] for place in places]
 
 

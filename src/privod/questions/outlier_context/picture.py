@@ -83,7 +83,7 @@ def _one_group(query: OutlierContext, group: Context) -> Figure:
     axes.set_ylim(longest - 0.3, -0.7)
     axes.set_xticks(range(len(group.attributes)), [called(name) for name, _ in group.attributes])
     axes.xaxis.tick_top()
-    axes.tick_params(length=0)
+    axes.tick_params(length=0, pad=-4)
     axes.set_yticks([])
     axes.set_xlabel("filled: in the group; ringed: own value", fontsize=8)
     axes.spines[:].set_visible(False)
