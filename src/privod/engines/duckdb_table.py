@@ -31,7 +31,7 @@ from privod.threads import in_threads
 HEADERS = 3 * 4096  # of a DuckDB file: they change with every checkpoint
 CONFIG: dict[str, Any] = {
     "threads": "1",  # ours read several pieces at a time
-    "memory_limit": "200MB",
+    "memory_limit": "100MB",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
