@@ -93,7 +93,7 @@ def test_the_story_has_seven_parts_with_pictures_and_says_nothing_of_private_row
     problem, detector, attack, *_, ledger = (" ".join(one.lines) for one in story.chapters)
     private, forest = (float(found) for found in re.findall(r": (0\.\d+)", detector)[:2])
     assert private > forest - 0.05
-    assert int(re.search(r"right (\d+)%", attack)[1]) < 95  # type: ignore[index]
+    assert int(re.search(r"right (\d+) %", attack)[1]) < 95  # type: ignore[index]
     assert "entries were verified" in ledger
     assert "20,000" in story.chapters[0].title
     assert "margin of error" in problem
