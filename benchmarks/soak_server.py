@@ -46,7 +46,7 @@ from tests.postgres_cluster import find_server, running_server
 
 from privod.curator import Curator
 from privod.data import Domain, Numeric
-from privod.data.examples import BREAST_CANCER, breast_cancer
+from privod.data.examples import HOSPITAL, hospital
 from privod.privacy import AddRemove, Loss
 from privod.query.query import Query
 from privod.questions.grid_knn.query import GridKnn
@@ -224,14 +224,13 @@ def client_process(plan: dict[str, Any]) -> Connection:
 def prepared(directory: Path, *, cells: int, pictures: int) -> dict[str, Any]:
     """A curator with answers, one of them large, and everybody's tokens."""
     with Curator.open(directory) as curator:
-        curator.register(DATASET, breast_cancer(), BREAST_CANCER, most_records=1000)
+        curator.register(DATASET, hospital(569), HOSPITAL, most_records=1000)
         curator.open_budget(DATASET, AddRemove(), Loss("10", "1e-5"))
         small = [
-            Histogram(columns=("radius",), epsilon=f"0.0{place + 1:03}")
-            for place in range(pictures)
+            Histogram(columns=("age",), epsilon=f"0.0{place + 1:03}") for place in range(pictures)
         ]
-        large = Histogram(columns=("radius",), epsilon="0.000001", bins=cells)
-        grid = GridKnn(columns=("radius", "texture"), epsilon="1", cells_per_axis=64)
+        large = Histogram(columns=("age",), epsilon="0.000001", bins=cells)
+        grid = GridKnn(columns=("age", "heart_rate"), epsilon="1", cells_per_axis=64)
         asked: list[Query[Any]] = [*small, large, grid]
         for query in asked:
             curator.ask(query, DATASET)
@@ -305,7 +304,7 @@ def hostile_requests(made: dict[str, Any], address: str) -> dict[str, str]:
     large = request_of("GET", f"{at}/answers/{made['large']}", token)
     unsent = request_of("POST", f"{at}/ask", {**token, "Content-Length": "100000"})
     cookie, code = signed_in(address, made["hostile"])
-    records = "radius,texture\n" + "14.1,19.2\n" * 900
+    records = "age,heart_rate\n" + "61.5,78.2\n" * 900
     form = httpx.Request("POST", "http://x", data={"code": code, "records": records})
     score = request_of(
         "POST",
@@ -434,7 +433,7 @@ def killed(rounds: int, database: str | None) -> bool:
     draw = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
         with Curator.open(folder, database=database) as curator:
-            curator.register(DATASET, breast_cancer(), BREAST_CANCER, most_records=1000)
+            curator.register(DATASET, hospital(569), HOSPITAL, most_records=1000)
             curator.open_budget(DATASET, AddRemove(), Loss("1000"))
             create_token(curator, "owner", None, "soak")
             tokens = [create_token(curator, "analyst", None, f"kills {n}") for n in range(2)]
@@ -478,7 +477,7 @@ def asking(address: str, token: str, name: str, shown: dict[str, Any]) -> None:
     base = f"http://{address}/api/v1"
     with httpx.Client(base_url=base, headers=headers, timeout=PATIENCE) as client:
         for number in range(100):
-            query = Histogram(columns=("radius",), epsilon=f"0.0{name}{number:02}1").to_json()
+            query = Histogram(columns=("age",), epsilon=f"0.0{name}{number:02}1").to_json()
             try:
                 told = client.post(f"/datasets/{DATASET}/ask", json={"query": query}).json()
             except (httpx.TransportError, ValueError):

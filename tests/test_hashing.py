@@ -11,7 +11,12 @@ from scipy.stats import binom
 
 from privod.errors import InvalidParameter
 from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit
-from privod.outliers.hashing.plan import HashPlan, collision_probability, smallest_bin_threshold
+from privod.outliers.hashing.plan import (
+    HashPlan,
+    HashSettings,
+    collision_probability,
+    smallest_bin_threshold,
+)
 from privod.outliers.hashing.tables import bin_records, draw_family, find_suspects
 from tests.reference import hashing as reference
 
@@ -104,7 +109,7 @@ def test_the_bin_threshold_is_the_smallest_that_keeps_the_rate(
 
 
 def test_left_out_parameters_follow_the_papers_formulas() -> None:
-    plan = HashPlan.choose(10**6, 3.0)
+    plan = HashSettings(radius=3.0, hashes_per_table=None, n_tables=None).plan(10**6)
     near, far = (collision_probability(r, plan.bucket_width) for r in (1.0, 3.0))
     assert far**plan.hashes_per_table <= 1e-6 < far ** (plan.hashes_per_table - 1)
     assert plan.n_tables == np.ceil((10**6) ** (np.log(near) / np.log(far)))

@@ -24,7 +24,7 @@ from privod.mechanisms.inversion import InversionTable
 from privod.mechanisms.noise import DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness, secure, seeded
 from privod.privacy import Loss
-from tests.reference.mechanisms import Tape, discrete_laplace, exp, walk
+from tests.reference.mechanisms import Tape, discrete_laplace, exp, probability, walk
 
 AWKWARD = [Fraction(3), Fraction(10), Fraction(1, 7)]
 SCALES = [
@@ -266,7 +266,7 @@ def test_the_loss_is_reached_and_never_passed(scale: Fraction) -> None:
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_probabilities_are_certified(scale: Fraction) -> None:
     for value in (0, 1, -1, 7):
-        found = DiscreteLaplace(scale).probability(value)
+        found = probability(DiscreteLaplace(scale), value)
         truth = discrete_laplace(value, scale) * 2**found.precision
         assert found.low <= truth <= found.high
 

@@ -50,7 +50,7 @@ def test_importing_loads_nothing_heavy(statement: str) -> None:
 def test_prices_are_known_before_anything_is_compiled(tmp_path: Path) -> None:
     """A price list is waited for; on a fresh machine compiling takes longer than people wait."""
     code = (
-        "from privod.data.examples import BREAST_CANCER as domain\n"
+        "from privod.data.examples import HOSPITAL as domain\n"
         "from privod.query.catalog import QUERIES\n"
         "for kind in QUERIES.values():\n"
         "    assert [example.guarantee() for example in kind.examples(domain)]"

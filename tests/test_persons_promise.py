@@ -15,7 +15,8 @@ from privod.cli import app
 from privod.curator import Answer, Curator
 from privod.data import Domain, Numeric
 from privod.errors import InvalidParameter
-from privod.privacy import AddRemove, Guarantee, InCrowd, Loss, in_parallel
+from privod.privacy import AddRemove, Guarantee, InCrowd, Loss
+from privod.privacy.guarantee import merged_promise
 from privod.query.catalog import kind_of, release_from_json
 from privod.query.scorer import Scorable
 from privod.questions.histogram.query import Histogram
@@ -109,7 +110,7 @@ def test_one_row_of_a_person_is_written_as_it_always_was() -> None:
 def test_what_is_put_together_has_the_largest_cap() -> None:
     one, three = Guarantee(Loss(1), AddRemove()), Guarantee(Loss(2), AddRemove(), 3)
     assert one + three == three + one == Guarantee(Loss(3), AddRemove(), 3)
-    assert in_parallel([one, three]) == three
+    assert merged_promise([one, three]) == three
     crowd = InCrowd(1, ("age",), 5)
     assert three.under(crowd) == Guarantee(Loss(2), crowd, 3)
     assert "records as a whole nothing is promised" in three.under(crowd).sentence()

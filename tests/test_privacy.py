@@ -23,9 +23,9 @@ from privod.privacy import (
     Secrecy,
     adjacency_from_json,
     exact,
-    in_parallel,
     positive,
 )
+from privod.privacy.guarantee import merged_promise
 
 fractions = st.fractions(min_value=0, max_value=50, max_denominator=10**6)
 crowds = st.builds(
@@ -234,14 +234,7 @@ def test_two_narrow_promises_that_do_not_nest_do_not_add_up() -> None:
 
 def test_disjoint_parts_cost_the_largest_of_their_losses() -> None:
     parts = [Guarantee(Loss(1), AddRemove()), Guarantee(Loss("0.5", "0.01"), AddRemove())]
-    assert in_parallel(parts) == Guarantee(Loss(1, "0.01"), AddRemove())
-
-
-def test_parallel_composition_is_refused_where_it_is_not_proved() -> None:
-    with pytest.raises(NoPromise, match="Parallel composition"):
-        in_parallel([Guarantee(Loss(1), Replace())])
-    with pytest.raises(InvalidParameter, match="guarantees must not be empty"):
-        in_parallel([])
+    assert merged_promise(parts) == Guarantee(Loss(1, "0.01"), AddRemove())
 
 
 def test_persons_with_several_records_are_groups_under_add_remove_only() -> None:

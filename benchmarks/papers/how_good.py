@@ -35,9 +35,9 @@ from privod.data import Domain, Numeric, Table
 from privod.data.examples import HOSPITAL, data_frame, hospital
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, secure
-from privod.outliers.contexts.contexts import population
+from privod.outliers.contexts.contexts import ContextSpace, population
 from privod.outliers.contexts.detectors import detector
-from privod.outliers.contexts.for_owner import matching_contexts
+from privod.outliers.contexts.matching import look_from
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.progress import track
 from privod.query.crowd_bounds import count_outliers
@@ -322,7 +322,8 @@ def context(table: Table, epsilon: str, source: Randomness) -> float:
     columns = table.columns()
     record = {name: str(columns[name][row]) for name in HOSPITAL.categorical_names}
     value = float(columns["heart_rate"][row])
-    best = matching_contexts(table, record, "heart_rate", value, detector(rule), 1).largest
+    space = ContextSpace.around(table.domain, record)
+    most = int(look_from(table, space, "heart_rate", value, detector(rule)).scan().max())
     query = OutlierContext(
         group_columns=tuple(record),
         persons=((*record.values(), value),),
@@ -331,9 +332,9 @@ def context(table: Table, epsilon: str, source: Randomness) -> float:
         detector=rule,
     )
     (found,) = query.answer(table, source).value
-    if not found.groups:
+    if not found.groups or most < 1:
         return 0.0
-    return float(population(found.groups[0], table).sum() / best[0][1]) if best else 0.0
+    return float(population(found.groups[0], table).sum() / most)
 
 
 @dataclass(frozen=True)

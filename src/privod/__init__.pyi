@@ -128,7 +128,6 @@ from privod.privacy import (
     adjacency_from_text as adjacency_from_text,
     decimal_text as decimal_text,
     exact as exact,
-    in_parallel as in_parallel,
     positive as positive,
 )
 from privod.query import (

@@ -10,13 +10,42 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from privod.errors import InvalidParameter
 
 LARGEST = sys.float_info.max
 LONGEST_TEXT = 100_000  # of what describes a value
+
+
+@dataclass(frozen=True)
+class Named:
+    """A function that others know by a name, with its keyword-only parameters."""
+
+    name: str
+    function: Callable[..., Any]
+    parameters: tuple[tuple[str, int | float], ...] = ()
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{key}={number!r}" for key, number in self.parameters)
+        return f"{self.name}({listed})" if listed else self.name
+
+    def call(self, *given: Any) -> Any:
+        return self.function(*given, **dict(self.parameters))
+
+
+@contextmanager
+def tried_out(what: str, rule: str, called: object) -> Iterator[None]:
+    """Refuse a function that fails on made-up values, before anything is charged."""
+    try:
+        yield
+    except Exception as problem:  # whatever it is, it is refused
+        way_out = "It failed on made-up values, so nothing was charged. Mend it."
+        told = f"{called}: {type(problem).__name__}"
+        raise InvalidParameter(what, rule, told, way_out) from None
 
 
 def new_name(name: str, known: Container[str]) -> str:

@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from privod.data import Categorical, Domain, Numeric
-from privod.data.examples import BREAST_CANCER, breast_cancer
+from privod.data.examples import HOSPITAL, hospital
 from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
 from privod.questions.detector_profile.query import DetectorProfile
@@ -46,8 +46,8 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt-get in
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with running(tmp_path_factory.mktemp("browser")) as server:
-        server.curator.register("breast-cancer", breast_cancer(), BREAST_CANCER)
-        server.curator.open_budget("breast-cancer", AddRemove(), Loss("10", "1e-5"))
+        server.curator.register("hospital-stays", hospital(569), HOSPITAL)
+        server.curator.open_budget("hospital-stays", AddRemove(), Loss("10", "1e-5"))
         yield server
 
 
@@ -172,29 +172,29 @@ def test_from_an_owners_registration_to_an_analysts_answer(
 
 
 def test_records_are_scored_on_the_page_of_an_answer(server: Running, chromium: Browser) -> None:
-    query = DetectorProfile(columns=BREAST_CANCER.numeric_names, epsilon=1, delta=0)
-    server.curator.ask(query, "breast-cancer")
+    query = DetectorProfile(columns=HOSPITAL.numeric_names, epsilon=1, delta=0)
+    server.curator.ask(query, "hospital-stays")
     visit = Visit.begin(chromium, server.url, server.token("analyst"))
-    visit.go(answer_path("breast-cancer", query))
-    header = ",".join(BREAST_CANCER.numeric_names)
+    visit.go(answer_path("hospital-stays", query))
+    header = ",".join(HOSPITAL.numeric_names)
     visit.page.get_by_role("textbox", name="Records").fill(
-        f"{header}\n14,19,9,10,8,18\n39,49,24,49,49,49\n"
+        f"{header}\n62,78,130,36.8,4\n119,215,250,43.9,59\n"
     )
     visit.page.click("main button:has-text('Score')")
     expect(visit.page.locator("#score tbody tr").first).to_contain_text("stands out")
     visit.page.click("text=As code")
-    expect(visit.page.get_by_label("For the shell")).to_contain_text("privod ask breast-cancer")
+    expect(visit.page.get_by_label("For the shell")).to_contain_text("privod ask hospital-stays")
     visit.photograph("scored")
     visit.end()
 
 
 def test_two_answers_ticked_in_the_list_are_compared(server: Running, chromium: Browser) -> None:
     for epsilon in ("0.21", "0.22"):
-        query = Histogram(columns=("texture",), epsilon=epsilon)
-        server.curator.ask(query, "breast-cancer")
-    visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
-    visit.go("/data/breast-cancer/answers")
-    visit.page.fill("input[name=find]", "texture 0.2")
+        query = Histogram(columns=("temperature",), epsilon=epsilon)
+        server.curator.ask(query, "hospital-stays")
+    visit = Visit.begin(chromium, server.url, server.token("analyst", "hospital-stays"))
+    visit.go("/data/hospital-stays/answers")
+    visit.page.fill("input[name=find]", "temperature 0.2")
     visit.page.click("button:has-text('Find')")
     for box in visit.page.locator(".items input").all():
         box.check()
@@ -206,9 +206,9 @@ def test_two_answers_ticked_in_the_list_are_compared(server: Running, chromium: 
 
 
 def test_a_slider_sets_epsilon_with_the_error_beside_it(server: Running, chromium: Browser) -> None:
-    visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
+    visit = Visit.begin(chromium, server.url, server.token("analyst", "hospital-stays"))
     page = visit.page
-    visit.go("/data/breast-cancer/ask/histogram")
+    visit.go("/data/hospital-stays/ask/histogram")
     slider = page.get_by_label("More private")
     expect(slider).to_have_value("-0.3")  # epsilon 0.5
     slider.fill("-1")
@@ -225,7 +225,7 @@ def test_an_analyst_requests_a_budget_and_its_owner_decides(
     server: Running, chromium: Browser
 ) -> None:
     analyst = Visit.begin(chromium, server.url, server.token("analyst"))
-    analyst.go("/data/breast-cancer/requests")
+    analyst.go("/data/hospital-stays/requests")
     analyst.page.fill("#adjacency", '{"name": "add-remove"}')
     analyst.page.fill("#epsilon", "12")
     analyst.page.fill("#reason", "Ten is too little for a yearly report.")
@@ -234,11 +234,11 @@ def test_an_analyst_requests_a_budget_and_its_owner_decides(
     expect(analyst.page.locator("main")).to_contain_text("yearly report")
     analyst.end()
     owner = Visit.begin(chromium, server.url, server.token("owner"))
-    owner.go("/data/breast-cancer/manage")
+    owner.go("/data/hospital-stays/manage")
     owner.photograph("manage")
-    owner.go("/data/breast-cancer/protected")
+    owner.go("/data/hospital-stays/protected")
     owner.photograph("protected")
-    owner.go("/data/breast-cancer/manage")
+    owner.go("/data/hospital-stays/manage")
     owner.page.locator("form:has-text('Decline') [name=reason]").fill("Ten it is.")
     owner.page.click("main button:has-text('Decline')")
     expect(owner.page.locator("main")).to_contain_text("declined")
@@ -248,7 +248,7 @@ def test_an_analyst_requests_a_budget_and_its_owner_decides(
 @pytest.fixture(scope="module")
 def analyst(server: Running, chromium: Browser) -> Iterator[Visit]:
     """Somebody who signs in once and opens a window for each question."""
-    visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
+    visit = Visit.begin(chromium, server.url, server.token("analyst", "hospital-stays"))
     expect(visit.page.locator("h1")).to_have_text("Data")
     yield visit
     visit.end()
@@ -257,7 +257,7 @@ def analyst(server: Running, chromium: Browser) -> Iterator[Visit]:
 @pytest.mark.parametrize("name", QUERIES)
 def test_every_question_can_be_put_together_and_priced(analyst: Visit, name: str) -> None:
     with analyst.another() as visit:
-        visit.go(f"/data/breast-cancer/ask/{name}")
+        visit.go(f"/data/hospital-stays/ask/{name}")
         expect(visit.page.locator("#price")).not_to_be_empty()
         visit.photograph(f"question-{name}", TWO_LOOKS)
 
@@ -265,7 +265,7 @@ def test_every_question_can_be_put_together_and_priced(analyst: Visit, name: str
 def test_the_console_works_without_a_mouse(server: Running, chromium: Browser) -> None:
     visit = Visit.begin(chromium, server.url)
     page = visit.page
-    page.keyboard.type(server.token("analyst", "breast-cancer"))  # the field has the focus
+    page.keyboard.type(server.token("analyst", "hospital-stays"))  # the field has the focus
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("Data")
 
@@ -283,9 +283,9 @@ def test_the_console_works_without_a_mouse(server: Running, chromium: Browser) -
         raise AssertionError(f"no way to {text!r} with the keyboard")
 
     tab_to("Skip to the content")
-    tab_to("breast-cancer")
+    tab_to("hospital-stays")
     page.keyboard.press("Enter")
-    expect(page.locator("h1")).to_have_text("breast-cancer")
+    expect(page.locator("h1")).to_have_text("hospital-stays")
     tab_to("Ask a question")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("What would you like to know?")
@@ -304,10 +304,10 @@ def test_the_console_works_without_a_mouse(server: Running, chromium: Browser) -
 
 
 def test_enter_never_spends(server: Running, chromium: Browser) -> None:
-    visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
+    visit = Visit.begin(chromium, server.url, server.token("analyst", "hospital-stays"))
     page = visit.page
-    before = server.curator.history("breast-cancer")
-    visit.go("/data/breast-cancer/ask/histogram")
+    before = server.curator.history("hospital-stays")
+    visit.go("/data/hospital-stays/ask/histogram")
     page.fill("#epsilon", "0.43")
     page.press("#epsilon", "Enter")
     expect(page.locator("h1")).to_be_visible()
@@ -315,17 +315,17 @@ def test_enter_never_spends(server: Running, chromium: Browser) -> None:
     visit.photograph("confirm")
     page.keyboard.press("Enter")  # nothing is focused but the page
     expect(page.locator("main")).to_contain_text("Nothing has been charged yet")
-    assert server.curator.history("breast-cancer") == before
+    assert server.curator.history("hospital-stays") == before
     page.click("text=Change it")
     expect(page.locator("#epsilon")).to_have_value("0.43")
     visit.end()
 
 
 def test_the_console_works_without_script(server: Running, chromium: Browser) -> None:
-    token = server.token("analyst", "breast-cancer")
+    token = server.token("analyst", "hospital-stays")
     visit = Visit.begin(chromium, server.url, token, java_script_enabled=False)
     page = visit.page
-    visit.go("/data/breast-cancer/ask/histogram")
+    visit.go("/data/hospital-stays/ask/histogram")
     page.fill("#epsilon", "0.44")
     page.click("text=Show the price")
     expect(page.locator("#price")).to_contain_text("epsilon 0.44")
@@ -348,9 +348,9 @@ def test_a_long_answer_shows_its_progress_and_then_itself(
         return look(self, *given, **more)
 
     monkeypatch.setattr(Turn, "look", slow)
-    token = server.token("analyst", "breast-cancer")
+    token = server.token("analyst", "hospital-stays")
     visit = Visit.begin(chromium, server.url, token, java_script_enabled=script)
-    visit.go("/data/breast-cancer/ask/histogram")
+    visit.go("/data/hospital-stays/ask/histogram")
     visit.page.fill("#epsilon", "0.51" if script else "0.52")
     visit.page.click("main button:visible:has-text('Review')")
     visit.page.click("main button:has-text('Spend')")
@@ -367,8 +367,8 @@ def test_a_long_answer_shows_its_progress_and_then_itself(
 def test_a_picture_that_a_busy_server_draws_later_appears_by_itself(
     server: Running, chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    query = Histogram(columns=("texture",), epsilon="0.37")
-    server.curator.ask(query, "breast-cancer")
+    query = Histogram(columns=("temperature",), epsilon="0.37")
+    server.curator.ask(query, "hospital-stays")
     encoded = Answers.encoded
     refused: list[str] = []
 
@@ -379,8 +379,8 @@ def test_a_picture_that_a_busy_server_draws_later_appears_by_itself(
         return await encoded(self, of, key, form, asker)
 
     monkeypatch.setattr(Answers, "encoded", late)
-    visit = Visit.begin(chromium, server.url, server.token("analyst", "breast-cancer"))
-    visit.go(answer_path("breast-cancer", query))
+    visit = Visit.begin(chromium, server.url, server.token("analyst", "hospital-stays"))
+    visit.go(answer_path("hospital-stays", query))
     visit.page.wait_for_function("() => document.querySelector('figure img').naturalWidth > 0")
     assert refused
     assert all("status of 503" in complaint for complaint in visit.complaints)

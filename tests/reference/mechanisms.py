@@ -6,9 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from itertools import permutations
 from typing import TypeVar
 
+from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
+from privod.mechanisms.exact import Enclosure, exp_minus
 from privod.mechanisms.randomness import HIDDEN_BITS, Randomness, seeded
 
 Outcome = TypeVar("Outcome", bound=Hashable)
@@ -155,3 +158,31 @@ def discrete_gaussian(sigma2: Fraction) -> Callable[[int], Fraction]:
     while more := weight(value):
         total, value = total + 2 * more, value + 1
     return lambda k: Fraction(weight(k), total)
+
+
+def probability(
+    noise: DiscreteLaplace | DiscreteGaussian, value: int, precision: int = 128
+) -> Enclosure:
+    """Enclose the probability of one value of discrete noise."""
+    one = Enclosure(1 << precision, 1 << precision, precision)
+    if isinstance(noise, DiscreteGaussian):
+        half = _sum_from(noise.sigma2, 1, precision)
+        return exp_minus(value * value / (2 * noise.sigma2), precision) / (one + half + half)
+    ratio = exp_minus(1 / noise.scale, precision)
+    return (one - ratio) / (one + ratio) * exp_minus(abs(value) / noise.scale, precision)
+
+
+@lru_cache(maxsize=64)
+def _sum_from(sigma2: Fraction, first: int, precision: int) -> Enclosure:
+    """The weights from `first` >= 1 on; what is left out is below a geometric series."""
+    working = precision + 64
+    weight = exp_minus(first * first / (2 * sigma2), working)
+    ratio = exp_minus((2 * first + 1) / (2 * sigma2), working)
+    square = exp_minus(1 / sigma2, working)
+    one = Enclosure(1 << working, 1 << working, working)
+    total = Enclosure(0, 0, working)
+    while weight.high > 1:
+        total = total + weight
+        weight, ratio = weight * ratio, ratio * square
+    rest = weight / (one - ratio)
+    return Enclosure(total.low, total.high + rest.high, working).rounded(precision)

@@ -1,7 +1,7 @@
-"""Sample data to try things on: what scikit-learn ships, a made-up hospital, a data folder.
+"""Sample data to try things on: a made-up hospital, a data folder.
 
-The domains are written down here from general knowledge of what is measured, with room to spare;
-none was read off the rows. What is made up takes a seed: sample data is no secret.
+The domain is written down here from general knowledge of what is measured, with room to spare;
+it was not read off the rows. What is made up takes a seed: sample data is no secret.
 """
 
 from __future__ import annotations
@@ -20,60 +20,6 @@ from privod.data.table import Table
 from privod.errors import InvalidParameter, NotFound, Unavailable
 
 FOLDER_VARIABLE = "PRIVOD_DATA"
-
-BREAST_CANCER = Domain(
-    (
-        Numeric("radius", 0, 40),
-        Numeric("texture", 0, 50),
-        Numeric("smoothness", 0, 25),
-        Numeric("compactness", 0, 50),
-        Numeric("concavity", 0, 50),
-        Numeric("symmetry", 0, 50),
-        Categorical("diagnosis", ("malignant", "benign")),
-        Categorical("size", ("small", "medium", "large")),
-        Categorical("surface", ("smooth", "uneven", "rough")),
-    )
-)
-"""Cell nuclei of breast masses; size and surface are radius and smoothness cut at fixed points.
-
-Ratios are in hundredths, so that a step of one is of a similar weight in every column.
-"""
-
-IN_HUNDREDTHS = ("smoothness", "compactness", "concavity", "symmetry")
-SIZE_CUTS = (12.0, 17.0)
-SURFACE_CUTS = (9.0, 11.0)
-
-
-def breast_cancer() -> Table:
-    """The breast-cancer data that scikit-learn ships (569 records), in the domain above."""
-    try:
-        from sklearn.datasets import load_breast_cancer
-    except ImportError:
-        raise Unavailable(
-            "The sample data comes with scikit-learn, which is not installed."
-            " Install privod[sklearn]."
-        ) from None
-    bunch = load_breast_cancer()
-    places = {name.removeprefix("mean "): at for at, name in enumerate(bunch.feature_names)}
-    columns = {
-        name: bunch.data[:, places[name]] * (100 if name in IN_HUNDREDTHS else 1)
-        for name in BREAST_CANCER.numeric_names
-    }
-    return Table(
-        BREAST_CANCER,
-        {
-            **columns,
-            "diagnosis": bunch.target_names[bunch.target],
-            "size": _cut(columns["radius"], SIZE_CUTS, "size"),
-            "surface": _cut(columns["smoothness"], SURFACE_CUTS, "surface"),
-        },
-    )
-
-
-def _cut(values: NDArray[np.float64], cuts: tuple[float, ...], column: str) -> NDArray[np.object_]:
-    (categories,) = BREAST_CANCER.categorical((column,))
-    return np.array(categories.values, dtype=object)[np.digitize(values, cuts)]
-
 
 HOSPITAL = Domain(
     (

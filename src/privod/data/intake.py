@@ -37,20 +37,9 @@ MOST_LOST = Fraction(1, 2)
 class ColumnReport:
     """What became of one column's cells, for the owner alone.
 
-    Parameters
-    ----------
-    name : str
-        The column.
-    missing : int
-        Cells without a declared value; without a fill questions leave their records out.
-    filled : int
-        How many of them the fill stands in for.
-    clipped : int
-        Numbers outside the declared range, moved to its nearer end.
-    undeclared : int
-        Cells with a category that was not declared: missing, or, in an open column, other.
-    constant : bool
-        Whether all cells that are not missing say the same.
+    `missing` cells have no declared value, and `filled` of them a fill; `clipped` numbers lay
+    outside the range; `undeclared` categories are missing, or, in an open column, other. In a
+    `constant` column all cells that are not missing say the same.
     """
 
     name: str
@@ -65,28 +54,10 @@ class ColumnReport:
 class IntakeReport:
     """What became of the records of a source, for the owner alone: it tells about rows.
 
-    Parameters
-    ----------
-    read : int
-        Records in the source: lines of a CSV file besides its header and empty ones, or rows.
-    kept : int
-        Records that questions look at.
-    wrong_cells, too_long : int
-        Lines dropped for another number of cells than the header has, or for their length.
-    nobody : int
-        Records dropped because they say not whose they are.
-    incomplete : int
-        Records left out because a cell has no declared value and its column no fill.
-    capped : int
-        Complete records beyond the number that is kept of each person.
-    open_quotes : int
-        Lines, dropped or not, with a cell that opens with a quote and does not close on the line.
-    columns : tuple of ColumnReport
-        Cells, column by column.
-    quoted_ids : int
-        Records, dropped or not, whose person's id holds a quote: a stray one makes another person.
-    remarks : tuple of str
-        What else there is to say about a CSV file, with its lines.
+    Of the records `read`, questions look at those `kept`. Lines have `wrong_cells`, or are
+    `too_long`; records are of `nobody`, `incomplete` without a fill, or `capped`: beyond the number
+    that is kept of each person. Dropped or not, lines have `open_quotes` and records `quoted_ids`,
+    where a stray quote makes another person. `remarks` name lines of a CSV file.
     """
 
     read: int

@@ -148,10 +148,6 @@ class DiscreteGaussian(Added):
             low, high = (low, middle) if self.tail(middle) <= 1 - confidence else (middle, high)
         return high
 
-    def probability(self, value: int, precision: int = 128) -> Enclosure:
-        """Enclose the probability of one value."""
-        return _weight(self.sigma2, value, precision) / _total(self.sigma2, precision)
-
     def _draws(self, n: int, bits: Randomness) -> Ints:
         return _sampler(self.sigma2).draw(n, bits)
 
@@ -294,29 +290,6 @@ def _sampler(sigma2: Fraction) -> _Sampler:
 
 def _weight(sigma2: Fraction, value: int, precision: int) -> Enclosure:
     return exp_minus(value * value / (2 * sigma2), precision)
-
-
-@lru_cache(maxsize=64)
-def _total(sigma2: Fraction, precision: int) -> Enclosure:
-    """The sum of all weights."""
-    half = _sum_from(sigma2, 1, precision)
-    one = Enclosure(1 << precision, 1 << precision, precision)
-    return one + half + half
-
-
-def _sum_from(sigma2: Fraction, first: int, precision: int) -> Enclosure:
-    """The weights from `first` >= 1 on; what is left out is below a geometric series."""
-    working = precision + 64
-    weight = _weight(sigma2, first, working)
-    ratio = exp_minus((2 * first + 1) / (2 * sigma2), working)
-    square = exp_minus(1 / sigma2, working)
-    one = Enclosure(1 << working, 1 << working, working)
-    total = Enclosure(0, 0, working)
-    while weight.high > 1:
-        total = total + weight
-        weight, ratio = weight * ratio, ratio * square
-    rest = weight / (one - ratio)
-    return Enclosure(total.low, total.high + rest.high, working).rounded(precision)
 
 
 @lru_cache(maxsize=64)

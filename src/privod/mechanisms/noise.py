@@ -167,12 +167,6 @@ class DiscreteLaplace(Added):
             size += 1
         return size
 
-    def probability(self, value: int, precision: int = 128) -> Enclosure:
-        """Enclose the probability of one value: (1 - q) q^|value| / (1 + q), q = e^(-1/scale)."""
-        one = Enclosure(1 << precision, 1 << precision, precision)
-        ratio = exp_minus(1 / self.scale, precision)
-        return (one - ratio) / (one + ratio) * exp_minus(abs(value) / self.scale, precision)
-
     def _draws(self, n: int, bits: Randomness) -> NDArray[np.int64]:
         return _laplace(self.scale, n, bits)
 

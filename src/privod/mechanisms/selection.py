@@ -65,36 +65,28 @@ class Options(ABC):
 
 
 @dataclass(frozen=True)
-class Placed(Options):
-    """Candidates that are known by their places."""
+class Listed(Options):
+    """Candidates in a list, known by their names or, without any, by their places."""
 
     utilities: NDArray[np.int64]
-
-    @staticmethod
-    def of(utilities: NDArray[np.int64], names: Sequence[Any] | None) -> Options:
-        """By their names, where they have some."""
-        return Placed(utilities) if names is None else Listed(utilities, names)
+    names: Sequence[Any] | None
 
     def pick(self, choice: Any, bits: Randomness) -> Any:
         return choice._choose(self.utilities, bits)
 
     def worths(self) -> dict[Any, int] | NDArray[np.int64]:
-        return self.utilities.copy()
-
-
-@dataclass(frozen=True)
-class Listed(Placed):
-    """Candidates in a list, with names."""
-
-    names: Sequence[Any]
-
-    def worths(self) -> dict[Any, int]:
+        if self.names is None:
+            return self.utilities.copy()
         return dict(zip(self.names, self.utilities.tolist(), strict=True))
 
     def name(self, drawn: Any) -> Any:
+        if self.names is None:
+            return drawn
         return [self.names[one] for one in drawn] if isinstance(drawn, list) else self.names[drawn]
 
     def place(self, name: Any) -> Any:
+        if self.names is None:
+            return name
         places = {one: at for at, one in enumerate(self.names)}
         return [places[one] for one in name] if isinstance(name, list) else places[name]
 
@@ -174,7 +166,7 @@ class _Choice(_Chosen):
         self, utilities: Utilities, randomness: Randomness, names: Sequence[Any] | None = None
     ) -> int:
         """Return the index of the chosen candidate; names tell candidates apart from the rows."""
-        return int(randomness.draw(self, Placed.of(_integers(utilities), names)))
+        return int(randomness.draw(self, Listed(_integers(utilities), names)))
 
     def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:
         return Lost.pure(_span(self, seen, other, other_seen) / self.scale)
@@ -266,7 +258,7 @@ class Top(_Chosen):
         if self.n_chosen > values.size:
             rule = f"must be at most the number of candidates, {values.size}"
             raise InvalidParameter("n_chosen", rule, self.n_chosen, "Choose fewer.")
-        chosen: list[int] = randomness.draw(self, Placed.of(values, names))
+        chosen: list[int] = randomness.draw(self, Listed(values, names))
         return chosen
 
     def largest_loss(self, seen: Any, other: Any, other_seen: Any) -> Lost:

@@ -13,7 +13,7 @@ from .adjacency import (
     adjacency_from_json,
     adjacency_from_text,
 )
-from .guarantee import Guarantee, Secrecy, in_parallel
+from .guarantee import Guarantee, Secrecy
 from .loss import Loss, Number, decimal_text, exact, positive
 from .statement import Statement
 from .zcdp import NOTHING_SPENT, Cost, Spent, Zcdp, ZcdpBudget
@@ -42,6 +42,5 @@ __all__ = [
     "adjacency_from_text",
     "decimal_text",
     "exact",
-    "in_parallel",
     "positive",
 ]

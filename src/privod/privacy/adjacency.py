@@ -106,16 +106,8 @@ class InCrowd(CrowdAdjacency):
     """One record more or less that stands in a crowd in one of the two data sets [Asif 2020].
 
     Two data sets are adjacent when they differ in one copy of a record that has, in one of them, at
-    least `crowd` records within `radius` (itself included, over `columns`, closed ball).
-
-    Parameters
-    ----------
-    radius : float
-        At least 0, Euclidean over `columns`.
-    columns : tuple of str
-        The numeric columns that the distance is taken over; at least one.
-    crowd : int
-        From 1 to 2^53. The smaller it is, the more records are protected; 1 protects every record.
+    least `crowd` records within `radius` (itself included; a closed Euclidean ball over the numeric
+    `columns`). The smaller `crowd`, the more records are protected; 1 protects every record.
     """
 
     name: ClassVar[str] = "in-crowd"
@@ -154,20 +146,9 @@ class InAlikeCrowd(CrowdAdjacency):
 
     Two records are alike when the weights of the columns in which they differ sum up to at most
     `max_distance`; numbers differ when they are farther apart than the tolerance of their column,
-    categories when they are not equal [Asif 2020, for records with categories].
-
-    Parameters
-    ----------
-    columns : tuple of str
-        The columns that are compared, at least one.
-    crowd : int
-        From 2 to 2^53: so many records, itself included, are alike a record that is protected.
-    max_distance : int
-        From 0, which asks for no difference in any column.
-    tolerances : tuple of (str, number)
-        Of numeric columns, where it is not 0.
-    weights : tuple of (str, int)
-        Of columns, from 1, where it is not 1.
+    categories when they are not equal [Asif 2020, for records with categories]. `tolerances` name
+    the columns where it is not 0, `weights` those where it is not 1. Protected is a record that
+    `crowd` records, itself included, at least 2, are alike.
     """
 
     name: ClassVar[str] = "in-alike-crowd"
@@ -227,14 +208,8 @@ class BetweenTails(CrowdAdjacency):
     """One record more or less that is far from the ends of every column in one of the two.
 
     Two data sets are adjacent when they differ in one record that has, in one of them, at least
-    `crowd` records at its value or beyond on either side of every column, itself included.
-
-    Parameters
-    ----------
-    columns : tuple of str
-        The numeric columns, at least one.
-    crowd : int
-        At least 2. The smaller it is, the more records are protected.
+    `crowd` (at least 2) records at its value or beyond on either side of every numeric column,
+    itself included. The smaller `crowd`, the more records are protected.
     """
 
     name: ClassVar[str] = "between-tails"
@@ -285,17 +260,9 @@ def _whole_from(least: int, number: object, parameter: str) -> None:
 class SameContexts(Adjacency):
     """One record more or less that leaves a given record's matching contexts as they are [PCOR].
 
-    The given record is public and always counted in, whether it is among the rows or not. Several
-    may be given: then the contexts of each of them stay as they are.
-
-    Parameters
-    ----------
-    detector : str
-        Which rule says that a value is outlying in a population, with its parameters.
-    column : str
-        The numeric column in which the record may stand out.
-    record : str
-        Which record, or which several, the contexts are of, as a stable text.
+    The given record, a stable text, is public and always counted in, whether it is among the rows
+    or not. Several may be given: then the contexts of each of them stay as they are. The `detector`
+    says, with its parameters, when a value of the numeric `column` is outlying in a population.
     """
 
     name: ClassVar[str] = "same-contexts"

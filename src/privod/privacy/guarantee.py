@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -137,24 +137,6 @@ class Guarantee:
 def _odds(epsilon: Fraction) -> str:
     """e**epsilon for humans, rounded up in its last digit."""
     return f"{2.718281828459046 ** float(epsilon) * (1 + 1e-12) + 0.0005:.3f}"
-
-
-def in_parallel(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Releases about disjoint parts of the data, split by a public rule (parallel composition).
-
-    Under AddRemove a record lies in one part, so the largest loss is the loss of all. Under any
-    other adjacency this is not so (a replaced record may change parts): restate the result instead.
-    """
-    parts = list(guarantees)
-    if not parts:
-        raise InvalidParameter("guarantees", "must not be empty", [], "Give at least one.")
-    for part in parts:
-        if part.adjacency != AddRemove():
-            raise NoPromise(
-                "Parallel composition is proved under add-remove only, and one part is promised"
-                f" under {part.adjacency.name}. Compose under add-remove, then restate."
-            )
-    return merged_promise(parts)
 
 
 def merged_promise(parts: Sequence[Guarantee]) -> Guarantee:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Categorical, Column
+from privod.data import Column
 from privod.query.frames import as_frame
 
-SIDES = {1: "high", -1: "low", 0: "rare"}
-LEAST = 0.05  # of a score: columns that add less are not named
+SIDES = {1: " (high)", -1: " (low)"}
+MOST_REASONS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +33,29 @@ class Explanation:
     def columns(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.declared)
 
-    def words(self, most: int = 3) -> list[str]:
-        """One sentence for each record: its score, and the columns that add most to it."""
-        return [self._sentence(row, most) for row in range(len(self.shares))]
+    def reasons(self) -> list[str]:
+        """Of each record the columns that add most to its score, with their values and shares.
+
+        Whether a value is high or low is said among what was released.
+        """
+        told = []
+        for row, shares in enumerate(self.shares):
+            raising = np.maximum(shares, 0)  # what lowers the score is no reason for it
+            whole = max(float(raising.sum()), 1e-12)
+            order = (-raising).argsort(kind="stable")[:MOST_REASONS].tolist()
+            told.append(
+                ", ".join(
+                    f"{self._value(row, place)} {raising[place] / whole:.0%}"
+                    for place in order
+                    if raising[place] > 0
+                )
+            )
+        return told
+
+    def words(self) -> list[str]:
+        """One sentence for each record: its score, and the reasons for it."""
+        scored = zip(self.shares.sum(axis=1).tolist(), self.reasons(), strict=True)
+        return [f"Score {score:.1f}: {why or 'nothing is unusual'}." for score, why in scored]
 
     def __str__(self) -> str:
         return "\n".join(self.words())
@@ -51,22 +71,9 @@ class Explanation:
     def _repr_html_(self) -> str:
         return str(self.to_pandas()._repr_html_())
 
-    def _sentence(self, row: int, most: int) -> str:
-        shares = self.shares[row]
-        score = float(shares.sum())
-        order = [int(place) for place in np.argsort(-shares, kind="stable")[:most]]
-        parts = [
-            f"{self._value(row, place)} (adds {shares[place]:.1f})"
-            for place in order
-            if shares[place] > LEAST * max(score, 0.1)
-        ]
-        return f"Score {score:.1f}: {', '.join(parts) or 'nothing is unusual'}."
-
     def _value(self, row: int, place: int) -> str:
         column, value = self.declared[place], float(self.values[row, place])
         if np.isnan(value):
-            return f"{column.name} is missing"
-        if isinstance(column, Categorical):
-            return f"{column.name} is {column.shown(value)}"
-        side = SIDES[int(self.sides[row, place])]
-        return f"{column.name} is {side}, {column.shown(value)}"
+            return f"{column.name} (missing)"
+        side = SIDES.get(int(self.sides[row, place]), "")
+        return f"{column.name} {column.shown(value)}{side}"

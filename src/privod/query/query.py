@@ -259,18 +259,10 @@ def canonical_json(data: Any) -> str:
 
 @dataclass(frozen=True)
 class Release(Generic[Value]):
-    """A question, its answer and its promise.
+    """A question, its answer and its promise; only the answer, `value`, depends on data.
 
-    Parameters
-    ----------
-    query : Query
-        What was asked.
-    value : object
-        The answer; the only part that depends on data.
-    guarantee : Guarantee
-        What was promised: `query.guarantee()`, of data with so many rows of a person.
-    seeded : bool
-        Whether the noise came from a test seed; such a release is never published.
+    What was promised is `query.guarantee()`, of data with so many rows of a person. Where the noise
+    came from a test seed, the release is `seeded` and never published.
     """
 
     query: Query[Value]

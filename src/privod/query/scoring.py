@@ -22,7 +22,6 @@ from privod.errors import InvalidData, InvalidParameter
 from privod.query.scorer import Scorer
 from privod.query.scores import filled
 
-MOST_REASONS = 3
 MOST_ROWS = 10  # named in a sentence
 
 
@@ -135,34 +134,13 @@ def explains(scorer: Scorer[Any]) -> bool:
 
 
 def reasons(scorer: Scorer[Any], points: NDArray[np.float64], scored: Scored) -> list[str]:
-    """Of each record that stands out the columns that add most to its score; nothing if unknown.
-
-    With their values and shares, and whether a value is high or low among what was released.
-    """
-    beyond = scored.stands_out
-    texts = [""] * len(points)
-    places = np.flatnonzero(beyond) if beyond is not None else np.zeros(0, np.int64)
-    explained = scorer.explain(points[places])
-    if explained is None:
-        return texts
-    told = zip(places.tolist(), explained.shares, explained.sides, strict=True)
-    for place, shares, side in told:
-        raising = np.maximum(shares, 0)  # what lowers the score is no reason for it
-        order = (-raising).argsort(kind="stable")[:MOST_REASONS].tolist()
-        whole = max(float(raising.sum()), 1e-12)
-        texts[place] = ", ".join(
-            f"{_valued(points[place, at], scorer.columns[at], side[at])} {raising[at] / whole:.0%}"
-            for at in order
-            if raising[at] > 0
-        )
+    """Of each record that stands out why it does [`Explanation.reasons`]; nothing if unknown."""
+    texts, beyond = [""] * len(points), scored.stands_out
+    explained = None if beyond is None else scorer.explain(points[beyond])
+    if explained is not None:
+        for place, why in zip(np.flatnonzero(beyond).tolist(), explained.reasons(), strict=True):
+            texts[place] = why
     return texts
-
-
-def _valued(value: float, column: Column, side: int) -> str:
-    if value != value:  # NaN
-        return f"{column.name} (missing)"
-    told = {1: " (high)", -1: " (low)"}.get(int(side), "")
-    return f"{column.name} {shown(value, column)}{told}"
 
 
 def shown(value: float, column: Column) -> str:

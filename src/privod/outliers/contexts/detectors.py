@@ -28,7 +28,14 @@ from privod.outliers.contexts.kernels.decide import (
     histogram_stands_out,
     local_outlier_factor,
 )
-from privod.plug_ins import given_numbers, name_and_numbers, new_name, number_parameters
+from privod.plug_ins import (
+    Named,
+    given_numbers,
+    name_and_numbers,
+    new_name,
+    number_parameters,
+    tried_out,
+)
 
 GROUP = "privod.context_detectors"
 """The entry point group by which other packages bring detectors: a function each."""
@@ -175,7 +182,7 @@ class Histogram(BuiltIn):
 
 
 @dataclass(frozen=True)
-class PluggedIn:
+class PluggedIn(Named):
     """A detector of the owner's own, known by a name.
 
     The function takes the whole population's values, the value in question first, and that value,
@@ -184,33 +191,17 @@ class PluggedIn:
     have numbers as defaults.
     """
 
-    name: str
-    function: Callable[..., bool]
-    parameters: tuple[tuple[str, int | float], ...] = ()
-
-    def __str__(self) -> str:
-        listed = ", ".join(f"{key}={number!r}" for key, number in self.parameters)
-        return f"{self.name}({listed})" if listed else self.name
-
     def stands_out(self, others: Floats, value: float) -> bool:
         try:
-            return self._judged(np.concatenate(([value], np.sort(others))), value)
+            return bool(self.call(np.concatenate(([value], np.sort(others))), value))
         except Exception:  # a charged question never fails because of rows
             return False
 
     def try_out(self, column: Numeric) -> None:
         """Refuse a function that fails on made-up populations, before anything is charged."""
         for values in made_up(column):
-            try:
-                self._judged(values, float(values[0]))
-            except Exception as problem:  # whatever it is, it is refused
-                rule = "must judge every population and never fail"
-                way_out = "It failed on made-up values, so nothing was charged. Mend it."
-                told = f"{self}: {type(problem).__name__}"
-                raise InvalidParameter("detector", rule, told, way_out) from None
-
-    def _judged(self, everyone: Floats, value: float) -> bool:
-        return bool(self.function(everyone, value, **dict(self.parameters)))
+            with tried_out("detector", "must judge every population and never fail", self):
+                bool(self.call(values, float(values[0])))
 
 
 BUILT_IN: dict[str, type[Grubbs | LocalOutlierFactor | Histogram]] = {

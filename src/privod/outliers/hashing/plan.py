@@ -61,85 +61,17 @@ class HashPlan:
     min_shared_tables: int
 
     def __post_init__(self) -> None:
-        _check("radius", self.radius > 0, "must be above 0", self.radius, "Try 1.")
-        _check(
-            "approximation",
-            self.approximation > 0,
-            "must be above 0",
-            self.approximation,
-            "Try 2, as in the paper.",
+        _check_positive(
+            radius=self.radius, approximation=self.approximation, bucket_width=self.bucket_width
         )
-        _check(
-            "bucket_width", self.bucket_width > 0, "must be above 0", self.bucket_width, "Try 4."
-        )
-        _check(
-            "hashes_per_table",
-            1 <= self.hashes_per_table <= 1000,
-            "must be from 1 to 1000",
-            self.hashes_per_table,
-            "Try 4.",
-        )
-        _check(
-            "n_tables",
-            1 <= self.n_tables <= MOST_TABLES,
-            f"must be from 1 to {MOST_TABLES}",
-            self.n_tables,
-            "Try 50.",
-        )
-        _check(
-            "min_shared_tables",
-            1 <= self.min_shared_tables <= self.n_tables,
-            "must be from 1 to n_tables",
-            self.min_shared_tables,
-            "Leave it out to have it chosen.",
-        )
-
-    @classmethod
-    def choose(
-        cls,
-        n_records: int,
-        radius: float,
-        *,
-        approximation: float = 2.0,
-        bucket_width: float | None = None,
-        hashes_per_table: int | None = None,
-        n_tables: int | None = None,
-        min_shared_tables: int | None = None,
-        false_negative_rate: float = 1e-6,
-    ) -> HashPlan:
-        """Fill in what is left out: k = log n / log(1/p2), L = n ** rho, b_t by the exact tail."""
-        _check(
-            "false_negative_rate",
-            0 < false_negative_rate < 1,
-            "must be between 0 and 1",
-            false_negative_rate,
-            "Try 1e-6.",
-        )
-        _check("radius", radius > 0, "must be above 0", radius, "Try 1.")
-        _check("approximation", approximation > 0, "must be above 0", approximation, "Try 2.")
-        near = radius / (1 + approximation)  # R of Algorithm 1, line 2
-        width = WIDTH_IN_NEAR_DISTANCES * near if bucket_width is None else bucket_width
-        _check("bucket_width", width > 0, "must be above 0", width, "Try 4.")
-        near_match = collision_probability(near, width)  # p1
-        far_match = collision_probability(radius, width)  # p2
-        if hashes_per_table is None:
-            hashes_per_table = max(1, ceil(log(max(n_records, 2)) / -log(far_match)))
-        if n_tables is None:
-            rho = log(near_match) / log(far_match)
-            n_tables = max(1, ceil(max(n_records, 2) ** rho))
-        plan = cls(
-            radius=radius,
-            approximation=approximation,
-            bucket_width=width,
-            hashes_per_table=hashes_per_table,
-            n_tables=n_tables,
-            min_shared_tables=1,
-        )
-        if min_shared_tables is None:
-            min_shared_tables = smallest_bin_threshold(
-                n_tables, plan.table_match(radius), false_negative_rate
-            )
-        return replace(plan, min_shared_tables=min_shared_tables)
+        for name, most, way_out in (
+            ("hashes_per_table", 1000, "Try 4."),
+            ("n_tables", MOST_TABLES, "Try 50."),
+            ("min_shared_tables", self.n_tables, "Leave it out to have it chosen."),
+        ):
+            if not 1 <= getattr(self, name) <= most:
+                rule = f"must be from 1 to {most}"
+                raise InvalidParameter(name, rule, getattr(self, name), way_out)
 
     def table_match(self, distance: float) -> float:
         """Probability that two records this far apart share one table's bin."""
@@ -196,19 +128,36 @@ class HashSettings:
     false_negative_rate: float = 1e-6
 
     def plan(self, n_records: int) -> HashPlan:
-        """Choose the parameters of the hashing for this many records."""
-        return HashPlan.choose(
-            n_records,
-            self.radius,
+        """Fill in what is left out: k = log n / log(1/p2), L = n ** rho, b_t by the exact tail."""
+        rate, hashes, tables = self.false_negative_rate, self.hashes_per_table, self.n_tables
+        if not 0 < rate < 1:
+            rule = "must be between 0 and 1"
+            raise InvalidParameter("false_negative_rate", rule, rate, "Try 1e-6.")
+        _check_positive(radius=self.radius, approximation=self.approximation)
+        near = self.radius / (1 + self.approximation)  # R of Algorithm 1, line 2
+        width = WIDTH_IN_NEAR_DISTANCES * near if self.bucket_width is None else self.bucket_width
+        _check_positive(bucket_width=width)
+        near_match = collision_probability(near, width)  # p1
+        far_match = collision_probability(self.radius, width)  # p2
+        if hashes is None:
+            hashes = max(1, ceil(log(max(n_records, 2)) / -log(far_match)))
+        if tables is None:
+            tables = max(1, ceil(max(n_records, 2) ** (log(near_match) / log(far_match))))
+        plan = HashPlan(
+            radius=self.radius,
             approximation=self.approximation,
-            bucket_width=self.bucket_width,
-            hashes_per_table=self.hashes_per_table,
-            n_tables=self.n_tables,
-            min_shared_tables=self.min_shared_tables,
-            false_negative_rate=self.false_negative_rate,
+            bucket_width=width,
+            hashes_per_table=hashes,
+            n_tables=tables,
+            min_shared_tables=1 if self.min_shared_tables is None else self.min_shared_tables,
         )
+        if self.min_shared_tables is not None:
+            return plan
+        match = plan.table_match(self.radius)
+        return replace(plan, min_shared_tables=smallest_bin_threshold(tables, match, rate))
 
 
-def _check(parameter: str, holds: bool, rule: str, value: object, way_out: str) -> None:
-    if not holds:
-        raise InvalidParameter(parameter, rule, value, way_out)
+def _check_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise InvalidParameter(name, "must be above 0", value, "Try 2.")

@@ -46,24 +46,9 @@ class NoisyGrid(Scorable):
     What `guarantee` says holds for the counts and `records` together, and so for every score,
     threshold, merge or file made of them.
 
-    Parameters
-    ----------
-    grid : Grid
-        The columns with their ranges, and the number of cells per axis.
-    counts : array of int
-        A noisy count for every cell in order of index, or for every kept cell.
-    cells : array of int, optional
-        The kept cells, ascending, one row each; None where all cells are kept.
-    drop_below : int, optional
-        Cells whose noisy count stays below are dropped and count zero; None: none is dropped.
-    guarantee : Guarantee
-        The promise of the release.
-    seeded : bool
-        Whether the noise came from a test seed; such a grid protects nobody.
-    noise : MergedNoise
-        The noise of each count: one draw, or in a merged grid one for every part.
-    records : NoisyTotal, optional
-        How many records there are, where cells are dropped. All counts together say it otherwise.
+    `counts` are of every cell in order of index, or of the kept `cells`, ascending, one row each.
+    `noise` is that of each count: one draw, or in a merged grid one for every part. `records` says
+    how many records there are, where cells are dropped; all counts together say it otherwise.
     """
 
     question = "grid-knn"

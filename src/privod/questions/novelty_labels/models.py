@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.plug_ins import (
+    Named,
     given_numbers,
     name_and_numbers,
     named_values,
     new_name,
     number_parameters,
+    tried_out,
 )
 from privod.query.checks import LARGEST_COUNT, numeric_columns, whole_number
 from privod.query.memory import likeness_bytes
@@ -87,27 +89,13 @@ class CrowdModel:
 
 
 @dataclass(frozen=True)
-class EditModel:
-    """A model of anomalies of somebody's own, known by a name, with its parameters.
+class EditModel(Named):
+    """A model of anomalies of somebody's own.
 
-    Parameters
-    ----------
-    name : str
-        What queries call it.
-    function : callable
-        Takes the rows of the columns asked about, shape (n, d), and the record, and returns its
-        margin. It must depend on nothing else, and change by at most 1 with one record.
-    parameters : tuple of (str, number)
-        The function's keyword-only parameters; all are greater than 0.
+    The function takes the rows of the columns asked about, shape (n, d), and the record, and
+    returns its margin. It must depend on nothing else, and change by at most 1 with one record. Its
+    parameters are greater than 0.
     """
-
-    name: str
-    function: Margin
-    parameters: tuple[tuple[str, int | float], ...] = ()
-
-    def __str__(self) -> str:
-        listed = ", ".join(f"{key}={number!r}" for key, number in self.parameters)
-        return f"{self.name}({listed})" if listed else self.name
 
     def margin(self, points: Floats, record: Floats) -> int:
         """How far the verdict on the record is from changing, -1 where the function fails."""
@@ -163,16 +151,11 @@ class EditModel:
         steps = np.linspace(0, 1, 30)[:, None]
         spread = ends[0] * (1 - steps) + ends[1] * steps
         for points in (ends[:0], ends[:1], ends, spread, np.repeat(spread[:1], 20, axis=0)):
-            try:
+            with tried_out("model", "must give a whole number for all rows and never fail", self):
                 self._margin(points, record)
-            except Exception as problem:  # whatever it is, it is refused
-                rule = "must give a whole number for all rows and never fail"
-                way_out = "It failed on made-up rows, so nothing was charged. Mend it."
-                told = f"{self}: {type(problem).__name__}"
-                raise InvalidParameter("model", rule, told, way_out) from None
 
     def _margin(self, points: Floats, record: Floats) -> int:
-        found = self.function(points, record, **dict(self.parameters))
+        found = self.call(points, record)
         if isinstance(found, bool) or not isinstance(found, int | np.integer):
             raise TypeError("a margin is a whole number")
         return int(found)

@@ -14,7 +14,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms.selection import LARGEST_UTILITY
 from privod.outliers.contexts.contexts import Context, ContextSpace
 from privod.outliers.contexts.detectors import made_up
-from privod.plug_ins import new_name
+from privod.plug_ins import new_name, tried_out
 
 GROUP = "privod.context_utilities"
 """The entry point group by which other packages bring utilities: a `ContextUtility` each."""
@@ -50,15 +50,11 @@ class ContextUtility:
         """Refuse a function that fails on made-up populations, before anything is charged."""
         if self.function is None:
             return
+        rule = "must give a whole number for every group and never fail"
         for context in (space.everyone, space.own_cell):
             for values in made_up(column):
-                try:
+                with tried_out("utility", rule, self.name):
                     _whole(self.function(space.context(context), np.sort(values)))
-                except Exception as problem:  # whatever it is, it is refused
-                    rule = "must give a whole number for every group and never fail"
-                    way_out = "It failed on made-up values, so nothing was charged. Mend it."
-                    told = f"{self.name}: {type(problem).__name__}"
-                    raise InvalidParameter("utility", rule, told, way_out) from None
 
 
 # A record that comes adds 1 to the contexts it belongs to and nothing to the others.

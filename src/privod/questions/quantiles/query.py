@@ -43,12 +43,7 @@ DOUBT = 0.025  # on either side of an interval
 class NoisyQuantiles:
     """Quantiles of some columns with intervals, in the numbers that columns are held in.
 
-    Parameters
-    ----------
-    columns : tuple of Numeric
-        As declared; `shown` makes dates and ordered values of numbers.
-    values, lows, highs : tuple of tuple of float
-        For each column, for each quantile.
+    `shown` of a column makes dates and ordered values of them.
     """
 
     columns: tuple[Numeric, ...]

@@ -45,14 +45,7 @@ COUNT_SENSITIVITY = 1  # a record has one combination of values, so it lies in o
 class ValueCounts:
     """How many records have each combination of values, and which of these counts got noise.
 
-    Parameters
-    ----------
-    axes : tuple of Axis
-        The categories of each column; () where some records were asked about.
-    counts, noisy : array
-        Of each combination, or of each of the records.
-    records : tuple of tuple
-        The records asked about; () where every combination was.
+    Of each combination of the categories in `axes`, or of each of the `records` asked about.
     """
 
     axes: tuple[Axis, ...]
