@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter
 from privod.mechanisms.coins import bernoulli, bernoulli_exp, damped_logistic
-from privod.mechanisms.exact import exp_minus, rational
 from privod.mechanisms.law import Law, Lost, Unlike
 from privod.mechanisms.noise import LARGEST_SCALE, DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness
@@ -290,13 +289,7 @@ def _laplace_for_loss(half: Fraction, delta: Fraction) -> SmoothLaplace:
         reach = Fraction(thousandths, 1000)
         return SmoothLaplace(1 / half, 1 + half / reach, delta, reach)
 
-    low, high = 999, max(1000, math.ceil(log_of_inverse(delta / 2) * 1000))
-    while high - low > 1:
-        middle = (low + high) // 2
-        noise = built(middle)
-        kept = noise._least_reach() <= noise.reach
-        low, high = (low, middle) if kept else (middle, high)
-    return built(high)
+    return built(_least_step(lambda step: built(step)._least_reach() <= built(step).reach, 1000))
 
 
 HEAVY_SLIDE = Fraction(2280, 1000)  # above 3^(3/4), the steepest slope of ln(1 + x^4)
@@ -395,11 +388,11 @@ def _heavy_for_loss(epsilon: Fraction) -> SmoothHeavy:
         half = epsilon / share / 2
         return SmoothHeavy(HEAVY_SLIDE / half, 1 + half / HEAVY_POWER, share)
 
-    low, high = HEAVY_SHARES // 4, HEAVY_SHARES
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if built(middle)._keeps(epsilon) else (middle, high)
-    return built(high)
+    return built(
+        _least_step(
+            lambda part: part >= HEAVY_SHARES or built(part)._keeps(epsilon), HEAVY_SHARES // 4 + 1
+        )
+    )
 
 
 @lru_cache(maxsize=64)
@@ -614,15 +607,6 @@ def _power_below(exponent: Fraction) -> Fraction:
 def _power_above(exponent: Fraction) -> Fraction:
     """At least e^-exponent."""
     return exp_above(-min(exponent, Fraction(FARTHEST_POWER)))
-
-
-def log_of_inverse(probability: Fraction) -> Fraction:
-    """A fraction at least ln(1 / probability) and at most a thousandth above it."""
-    guess = Fraction(math.ceil(-math.log(probability) * 1000), 1000)
-    precision = 64 + probability.denominator.bit_length()
-    while exp_minus(guess, precision).high > rational(probability, precision).low:
-        guess += Fraction(1, 1000)
-    return guess
 
 
 def _chance(delta: Number) -> Fraction:

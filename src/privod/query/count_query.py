@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -87,6 +87,8 @@ class CountQuery(Conditional[Value]):
     delta : number
         A probability that is added to the bound of epsilon; 0 allows laplace noise only.
     """
+
+    holds_rows: ClassVar[bool] = False
 
     columns: tuple[str, ...]
     epsilon: ExactNumber

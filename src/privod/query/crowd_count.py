@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 from privod.data import Domain
 from privod.outliers.crowds.by_space import most_points_at_once
@@ -68,9 +68,6 @@ class CrowdQuestion(Conditional[Value]):
     def usual_work(self, domain: Domain, records: int) -> int:
         return usual_pairs_work(records, self.distances(domain).n_axes)
 
-    def value_to_json(self, value: Value) -> Any:
-        return asdict(value)  # type: ignore[call-overload]  # a frozen dataclass of plain values
-
     @property
     def columns_in_words(self) -> str:
         """Over which columns, for sentences."""
@@ -96,14 +93,13 @@ class CrowdCount(CrowdQuestion[Value]):
         after scaling.
     """
 
+    holds_rows: ClassVar[bool] = False  # credits alone need no points
+
     radius: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", checked_radius(self.radius))
         super().__post_init__()
-
-    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002 - credits alone need no points
-        return 0
 
     def most_bytes(self, domain: Domain, records: int) -> int:
         n_axes = self.distances(domain).n_axes

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
@@ -62,6 +62,13 @@ class Query(ABC, Generic[Value]):
     column_kinds: ClassVar[dict[str, Any]] = {}
     """Of parameters that name columns, which kind alone they take, Numeric or Categorical; any kind
     where nothing is said. Forms offer no others, and `check` refuses them."""
+
+    holds_rows: ClassVar[bool] = True
+    """Whether an answer holds values of every record at once; else it reads rows block by block."""
+
+    value_class: ClassVar[Any] = None
+    """What answers are: a class that writes itself (`to_json`, `from_json`), or a dataclass of
+    plain values and tuples of such. Questions with other answers write and read them."""
 
     later: ClassVar[dict[str, Any]] = {}
     """Parameters that came later, as plain values: written only where they say something else, so
@@ -154,7 +161,7 @@ class Query(ABC, Generic[Value]):
         0 for a question that reads rows block by block. A data set too large to be held in memory
         refuses the others before they are charged, by this number and its declared size.
         """
-        return len(domain.columns)
+        return len(domain.columns) if self.holds_rows else 0
 
     @abstractmethod
     def answer(self, table: Table, randomness: Randomness) -> Release[Value]:
@@ -164,13 +171,19 @@ class Query(ABC, Generic[Value]):
     def sentence(self, value: Value) -> str:
         """The answer in words."""
 
-    @abstractmethod
     def value_to_json(self, value: Value) -> Any:
         """The answer as plain JSON values."""
+        answer: Any = value
+        if hasattr(answer, "to_json"):
+            return answer.to_json()
+        return {one.name: plain_value(getattr(answer, one.name)) for one in fields(answer)}
 
-    @abstractmethod
     def value_from_json(self, data: Any) -> Value:
         """Read back what `value_to_json` wrote."""
+        kind = self.value_class
+        if hasattr(kind, "from_json"):
+            return cast(Value, kind.from_json(data))
+        return cast(Value, kind(**{one.name: _tuples(data[one.name]) for one in fields(kind)}))
 
     def table(self, value: Value) -> dict[str, list[Any]]:
         """The answer as columns of equal length: one row, lists as JSON, unless it knows better."""
@@ -250,6 +263,11 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, tuple):
         return [item if type(item) in PLAIN else plain_value(item) for item in value]
     return value
+
+
+def _tuples(data: Any) -> Any:
+    """Plain JSON values with tuples for lists."""
+    return tuple(map(_tuples, data)) if isinstance(data, list) else data
 
 
 def canonical_json(data: Any) -> str:

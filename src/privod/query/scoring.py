@@ -136,9 +136,10 @@ def explains(scorer: Scorer[Any]) -> bool:
 def reasons(scorer: Scorer[Any], points: NDArray[np.float64], scored: Scored) -> list[str]:
     """Of each record that stands out why it does [`Explanation.reasons`]; nothing if unknown."""
     texts, beyond = [""] * len(points), scored.stands_out
-    explained = None if beyond is None else scorer.explain(points[beyond])
+    places = np.flatnonzero(beyond) if beyond is not None else np.zeros(0, np.int64)
+    explained = scorer.explain(points[places])
     if explained is not None:
-        for place, why in zip(np.flatnonzero(beyond).tolist(), explained.reasons(), strict=True):
+        for place, why in zip(places.tolist(), explained.reasons(), strict=True):
             texts[place] = why
     return texts
 

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from privod.errors import InvalidParameter
 from privod.outliers.hashing.kernels.bins import (
+    Bins,
     count_neighbors,
     fill_bins,
     join_words,
@@ -94,17 +95,6 @@ class HashFamily:
                 "less than about a millionth of it",
                 "Rescale the columns, use a larger radius, or count crowds exactly.",
             )
-
-
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """Every table's records sorted by bin."""
-
-    keys: NDArray[np.uint64]
-    shift: int
-    starts: NDArray[np.int32]
-    members: NDArray[np.int32]
-    prints: NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,17 +172,7 @@ def find_suspects(bins: Bins, max_crowd: int, min_shared_tables: int) -> Suspect
             if len(batch) > 1:
                 counted = _neighbors(bins, batch, max_crowd, min_shared_tables, pool)
             settled = prune_around(
-                batch,
-                counted,
-                bins.keys,
-                bins.shift,
-                bins.starts,
-                bins.members,
-                bins.prints,
-                max_crowd,
-                min_shared_tables,
-                pruned,
-                flags,
+                batch, counted, bins, max_crowd, min_shared_tables, pruned, flags
             )
             neighbors[batch] = counted
             processed += settled
@@ -215,17 +195,7 @@ def _neighbors(
 
     def count(start: int) -> None:
         part = slice(start, start + step)
-        count_neighbors(
-            rows[part],
-            bins.keys,
-            bins.shift,
-            bins.starts,
-            bins.members,
-            bins.prints,
-            min_shared_tables,
-            max_crowd,
-            counted[part],
-        )
+        count_neighbors(rows[part], bins, min_shared_tables, max_crowd, counted[part])
 
     list(pool.map(count, range(0, len(rows), step)))
     return counted

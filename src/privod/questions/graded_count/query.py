@@ -76,6 +76,7 @@ class GradedCount(CrowdCount[GradedOutliers]):
     """
 
     name: ClassVar[str] = "graded-count"
+    value_class: ClassVar[Any] = GradedOutliers
     question: ClassVar[str] = "How many outliers are there, borderline records counted in part?"
     goal: ClassVar[str] = "count"
     most_crowd: ClassVar[int] = MOST_CROWD
@@ -147,11 +148,6 @@ class GradedCount(CrowdCount[GradedOutliers]):
     def table(self, value: GradedOutliers) -> dict[str, list[Any]]:
         margin = self.margin(value.n_columns, value.n_groups)
         return {"count": [value.count], "margin": [margin]}
-
-    def value_from_json(self, data: Any) -> GradedOutliers:
-        return GradedOutliers(
-            int(data["parts"]), int(data["grades"]), int(data["n_columns"]), int(data["n_groups"])
-        )
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

@@ -97,6 +97,7 @@ class GridKnn(CountQuery[NoisyGrid]):
     """
 
     name: ClassVar[str] = "grid-knn"
+    value_class: ClassVar[Any] = NoisyGrid
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How far is a new record from the data?"
     goal: ClassVar[str] = "score"
@@ -298,12 +299,6 @@ class GridKnn(CountQuery[NoisyGrid]):
             found[f"{column.name} from"] = [bins[place][0] for place in places]
             found[f"{column.name} to"] = [bins[place][1] for place in places]
         return {**found, "noisy count": value.counts.tolist()}
-
-    def value_to_json(self, value: NoisyGrid) -> Any:
-        return value.to_json()
-
-    def value_from_json(self, data: Any) -> NoisyGrid:
-        return NoisyGrid.from_json(data)
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

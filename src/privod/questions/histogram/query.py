@@ -125,9 +125,6 @@ class Histogram(CountQuery[NoisyCounts]):
     def n_numbers(self, domain: Domain) -> int:
         return self.n_cells(domain)
 
-    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
-        return 0
-
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyCounts]:
         noise = self.count_noise
         counts = noise.add_to(self.counts_before_noise(table), randomness)

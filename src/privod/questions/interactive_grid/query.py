@@ -83,6 +83,8 @@ class InteractiveGrid(Query[GridScores]):
     """
 
     name: ClassVar[str] = "interactive-grid"
+    value_class: ClassVar[Any] = GridScores
+    holds_rows: ClassVar[bool] = False
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "How far are these records from the data, asked bit by bit?"
     goal: ClassVar[str] = "score"
@@ -160,9 +162,6 @@ class InteractiveGrid(Query[GridScores]):
         cells = len(self.records) * cells_within(len(self.columns), self.max_steps)
         return super().work(domain, records) + NANOSECONDS_A_CELL * min(cells, MOST_ASKED)
 
-    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
-        return 0
-
     def _scores(self, domain: Domain, counts: dict[str, int]) -> GridScores:
         """The scores, from noisy counts by name."""
         scored = []
@@ -191,13 +190,6 @@ class InteractiveGrid(Query[GridScores]):
 
     def table(self, value: GridScores) -> dict[str, list[Any]]:
         return of_records(self.columns, self.records, self.value_to_json(value))
-
-    def value_to_json(self, value: GridScores) -> Any:
-        scores = {"basic": value.basic, "weighted": value.weighted, "graded": value.graded}
-        return {name: list(numbers) for name, numbers in scores.items()}
-
-    def value_from_json(self, data: Any) -> GridScores:
-        return GridScores(*(tuple(data[name]) for name in ("basic", "weighted", "graded")))
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

@@ -105,6 +105,7 @@ class OutlierCount(CrowdCount[CountedOutliers]):
     """
 
     name: ClassVar[str] = "outlier-count"
+    value_class: ClassVar[Any] = CountedOutliers
     question: ClassVar[str] = "How many outliers are there in these columns?"
     goal: ClassVar[str] = "count"
 
@@ -308,17 +309,6 @@ class OutlierCount(CrowdCount[CountedOutliers]):
 
     def table(self, value: CountedOutliers) -> dict[str, list[Any]]:
         return {"count": [value.count], "margin": [self.margin(value)]}
-
-    def value_from_json(self, data: Any) -> CountedOutliers:
-        size, rung = data["n_records"], data["rung"]
-        return CountedOutliers(
-            int(data["count"]),
-            int(data["n_columns"]),
-            None if size is None else int(size),
-            int(data["n_groups"]),
-            str(data["noise"]),
-            None if rung is None else int(rung),
-        )
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

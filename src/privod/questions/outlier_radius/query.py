@@ -76,6 +76,7 @@ class OutlierRadius(CrowdQuestion[ChosenRadius]):
     """
 
     name: ClassVar[str] = "outlier-radius"
+    value_class: ClassVar[Any] = ChosenRadius
     question: ClassVar[str] = "At which radius is a given share of the records outliers?"
     goal: ClassVar[str] = "find"
 
@@ -195,9 +196,6 @@ class OutlierRadius(CrowdQuestion[ChosenRadius]):
             f" the {self.n_radii} candidate radii gives just that share, the number of outliers is"
             f" at most {off} off (95 % confidence), usually far less."
         )
-
-    def value_from_json(self, data: Any) -> ChosenRadius:
-        return ChosenRadius(float(data["radius"]), int(data["n_columns"]), int(data["n_groups"]))
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

@@ -115,6 +115,7 @@ class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
     """
 
     name: ClassVar[str] = "outlier-subspaces"
+    value_class: ClassVar[Any] = FoundSubspaces
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
     question: ClassVar[str] = "In which columns are the most outliers?"
     goal: ClassVar[str] = "find"
@@ -392,20 +393,6 @@ class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
             found["count"] = list(value.counts)
             found["margin"] = list(value.margins)
         return found
-
-    def value_to_json(self, value: FoundSubspaces) -> Any:
-        return {
-            "subspaces": [list(some) for some in value.subspaces],
-            "n_candidates": value.n_candidates,
-            "counts": list(value.counts),
-            "margins": list(value.margins),
-        }
-
-    def value_from_json(self, data: Any) -> FoundSubspaces:
-        sets = tuple(tuple(some) for some in data["subspaces"])
-        counts = tuple(int(count) for count in data["counts"])
-        margins = tuple(int(margin) for margin in data["margins"])
-        return FoundSubspaces(sets, int(data["n_candidates"]), counts, margins)
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

@@ -107,9 +107,6 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     def check(self, domain: Domain) -> None:
         domain.numeric(self.columns)
 
-    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
-        return 0
-
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[Numeric, ...]]:
         declared = table.domain.numeric(self.columns)
         found = tuple(self._range(table, column, randomness) for column in declared)

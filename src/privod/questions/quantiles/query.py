@@ -74,6 +74,7 @@ class Quantiles(Conditional[NoisyQuantiles]):
     """
 
     name: ClassVar[str] = "quantiles"
+    holds_rows: ClassVar[bool] = False
     question: ClassVar[str] = "What are the median and other quantiles of these columns?"
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
 
@@ -157,9 +158,6 @@ class Quantiles(Conditional[NoisyQuantiles]):
 
     def n_numbers(self, domain: Domain) -> int:  # noqa: ARG002
         return 3 * len(self.columns) * len(self.quantiles)
-
-    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
-        return 0
 
     def work(self, domain: Domain, records: int) -> int:
         places = sum(Lattice(one).slots for one in domain.numeric(self.columns))

@@ -101,6 +101,7 @@ class RareCounts(Query[ValueCounts]):
     """
 
     name: ClassVar[str] = "rare-counts"
+    holds_rows: ClassVar[bool] = False
     question: ClassVar[str] = "How many records have these rare values?"
     goal: ClassVar[str] = "count"
 
@@ -177,9 +178,6 @@ class RareCounts(Query[ValueCounts]):
 
     def n_numbers(self, domain: Domain) -> int:
         return self._cells(domain) * (len(self.columns) + 2)
-
-    def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
-        return 0
 
     def answer(self, table: Table, randomness: Randomness) -> Release[ValueCounts]:
         if self.records is None:

@@ -1,5 +1,7 @@
 """The compiled loops of hashing: codes to keys, keys to bins, bins to suspects."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,16 @@ Words = NDArray[np.uint32]
 Keys = NDArray[np.uint64]
 Rows = NDArray[np.int32]
 Flags = NDArray[np.bool_]
+
+
+class Bins(NamedTuple):
+    """Every table's records sorted by bin."""
+
+    keys: Keys
+    shift: int
+    starts: Rows
+    members: Rows
+    prints: Words
 
 
 @njit(cache=True, nogil=True)
@@ -85,11 +97,7 @@ def fill_bins(keys: Keys, shift: int, starts: Rows, members: Rows, prints: Words
 @njit(cache=True, nogil=True)
 def _walk(
     record: int,
-    keys: Keys,
-    shift: int,
-    starts: Rows,
-    members: Rows,
-    prints: Words,
+    bins: Bins,
     min_shared_tables: int,
     enough: int,
     shared: NDArray[np.uint16],
@@ -100,6 +108,7 @@ def _walk(
     Stops after the table in which the crowd passes `enough`. The touched records are listed only
     as long as the list has room: past it, all may be touched.
     """
+    keys, shift, starts, members, prints = bins
     bits = np.uint64(shift)
     n_touched = 0
     crowd = 0
@@ -125,35 +134,17 @@ def _walk(
 
 @njit(cache=True, nogil=True)
 def count_neighbors(
-    records: Rows,
-    keys: Keys,
-    shift: int,
-    starts: Rows,
-    members: Rows,
-    prints: Words,
-    min_shared_tables: int,
-    enough: int,
-    neighbors: Rows,
+    records: Rows, bins: Bins, min_shared_tables: int, enough: int, neighbors: Rows
 ) -> None:
     """Write how many records share enough tables with each of `records`, itself included.
 
     A number above `enough` may be too small: that it is above is all one needs to know.
     """
-    shared = np.zeros(keys.shape[1], np.uint16)
-    touched = np.empty(max(1, keys.shape[1] // 16), np.int32)
+    everyone = bins.keys.shape[1]
+    shared = np.zeros(everyone, np.uint16)
+    touched = np.empty(max(1, everyone // 16), np.int32)
     for place in range(len(records)):
-        crowd, n_touched = _walk(
-            records[place],
-            keys,
-            shift,
-            starts,
-            members,
-            prints,
-            min_shared_tables,
-            enough,
-            shared,
-            touched,
-        )
+        crowd, n_touched = _walk(records[place], bins, min_shared_tables, enough, shared, touched)
         neighbors[place] = crowd
         if n_touched > len(touched):
             shared[:] = 0
@@ -166,11 +157,7 @@ def count_neighbors(
 def prune_around(
     records: Rows,
     neighbors: Rows,
-    keys: Keys,
-    shift: int,
-    starts: Rows,
-    members: Rows,
-    prints: Words,
+    bins: Bins,
     max_crowd: int,
     min_shared_tables: int,
     pruned: Flags,
@@ -181,7 +168,8 @@ def prune_around(
     `neighbors` of a record is how many it has if that is at most `max_crowd`; anything above, or
     -1, means that it must be walked.
     """
-    shared = np.zeros(keys.shape[1], np.uint16)
+    everyone = bins.keys.shape[1]
+    shared = np.zeros(everyone, np.uint16)
     touched = np.empty(0, np.int32)
     processed = 0
     for place in range(len(records)):
@@ -192,19 +180,7 @@ def prune_around(
         if 0 <= neighbors[place] <= max_crowd:
             suspects[record] = True
             continue
-        everyone = keys.shape[1]
-        crowd, _ = _walk(
-            record,
-            keys,
-            shift,
-            starts,
-            members,
-            prints,
-            min_shared_tables,
-            everyone,
-            shared,
-            touched,
-        )
+        crowd, _ = _walk(record, bins, min_shared_tables, everyone, shared, touched)
         neighbors[place] = crowd
         suspects[record] = crowd <= max_crowd
         for other in range(everyone):
