@@ -1,13 +1,11 @@
 """What does each line of a CSV file say? A record is a line, and no line changes another.
 
-Quotes that may span lines would let one stray quote swallow the records after it. So a line ends
-at its line feed, whatever quotes it holds; a cell is quoted if it opens with a quote and closes on
-the same line, and any other quote is a character like others, as is a bare carriage return. How a
-file is written (encoding, separator, decimal mark) is declared, never guessed from its rows.
+A line ends at its line feed, whatever quotes it holds; a cell is quoted if it opens with a quote
+and closes on the same line. How a file is written is declared, never guessed from its rows.
 
-An owner may declare that quoted cells hold line ends (`quoting="multiline"`). Then the file must be
-well-formed from its first byte to its last [RFC 4180], or it is refused as a whole before anything
-is registered. That refusal depends on the rows, so only the owner may see it.
+An owner may declare that quoted cells hold line ends (`quoting="multiline"`). Then a file that is
+not well-formed throughout [RFC 4180] is refused as a whole before anything is registered. That
+refusal depends on the rows, so only the owner may see it.
 """
 
 from __future__ import annotations

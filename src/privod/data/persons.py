@@ -1,10 +1,8 @@
 """Whose row is it? Persons are told apart exactly, in one stated form, or their column is refused.
 
-If two persons were taken for one, the row of the second would come in where the first one's goes:
-removing a person would move somebody else's rows. If one were taken for two, no cap would hold. So
-persons are compared in one form (`privod.data.cells.names_of`): surrounding white space goes, and
-what writes a number in digits is that number, so `7`, ` 7`, `07`, `+7` and `7.0` are one person, be
-it in a text, an integer or a float. Everything else is a text, compared byte by byte.
+Were two persons taken for one, removing one would move the other's rows; were one taken for two, no
+cap would hold. `7`, ` 7`, `07`, `+7` and `7.0` are one person, be it in a text, an integer or a
+float (`privod.data.cells.names_of`). Everything else is a text, compared byte by byte.
 """
 
 from __future__ import annotations

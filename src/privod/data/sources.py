@@ -1,10 +1,8 @@
 """Where do records come from? Files, frames, queries: portions of Arrow columns, in order.
 
-Only declared columns are ever read: what the others hold, or whether they can be read at all, does
-not matter. What a reader complains about is a file's form and its columns' types. A cell that does
-not fit (a text among numbers, a foreign category) is a missing value, whoever's it is. In a CSV
-file an empty cell is missing; "NA" or "null" is a text like any other, so it may be a category or a
-person.
+Only declared columns are ever read. What a reader complains about is a file's form and its columns'
+types; a cell that does not fit is a missing value, whoever's it is. In a CSV file an empty cell is
+missing; "NA" or "null" is a text like any other.
 """
 
 from __future__ import annotations

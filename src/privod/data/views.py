@@ -1,10 +1,8 @@
 """Which stored records does a question see, and as what?
 
 Records are stored as they came: a number below or above its range as -inf or inf, a missing one as
-NaN, a missing category as -1. A question sees complete records within their ranges: what lies
-outside is clipped, what is missing filled, and a record that misses what has no fill is left out.
-With conditions it sees only the records that meet them, clipped and filled. A view does this block
-by block, each record by itself, wherever the rows are.
+NaN, a missing category as -1. A question sees complete records, clipped and filled, and with
+conditions only those that meet them. A view does this block by block, each record by itself.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Add up over partitions on the workers of a Dask cluster, with the same bits as here.
 
-Whoever reaches the scheduler is the curator: exact counts lie in the memory of workers, and any
-client with credentials can fetch them. So a cluster is reached by TLS with certificates for both
-sides, or on this machine alone. Tasks have random names, are given an opaque plan and numbers of
-partitions, and return counts or nothing: never an exception, whose text would stand in logs.
-
-Workers, their versions and their sight of the files are checked before a question is charged.
-A cluster that is lost afterwards costs time alone: no noise was drawn yet, and the same rows are
-added up here instead.
+Whoever reaches the scheduler is the curator: exact counts lie in the memory of workers. So a
+cluster is reached by TLS with certificates for both sides, or on this machine alone. Tasks have
+random names and return counts or nothing. Workers are checked before a question is charged; a
+cluster that is lost afterwards costs time alone: the same rows are added up here instead.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """Files whose every piece is sealed: written once, checked on the very bytes that are counted.
 
-A file is cut into pieces of 64 KiB. Each has a seal, BLAKE2b over the salt, the file's number, the
-piece's place and its bytes; the seals of all pieces lie beside the file and have a seal themselves.
-So a question that reads two columns of twenty reads, and checks, two columns. SHA-256 would take
-1.7 times as long on processors that have no instructions for it.
-
-A question that reads a piece again compares it with a mark made when it first met its seal: a
-universal hash under a key that never leaves the process [NH, Black 1999], many times as fast. Other
-bytes have the same mark with a probability of at most 2^-62.
+A file is cut into pieces of 64 KiB, each with a seal, BLAKE2b over the salt, the file's number, the
+piece's place and its bytes; the seals lie beside the file and have a seal themselves. A question
+that reads a piece again compares it with a mark made when it first met its seal: a universal hash
+under a key that never leaves the process [NH, Black 1999]. Other bytes have the same mark with a
+probability of at most 2^-62.
 """
 
 from __future__ import annotations

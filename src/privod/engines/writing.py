@@ -1,12 +1,9 @@
 """Write rows as partitions, in one pass over their source and in bounded memory.
 
 Without a person column, partitions are stretches of the source. With one, a keyed hash sends every
-row of a person to one partition, and there persons are compared by their texts and capped. They are
-capped within each batch before: "the first k" of the first k is the same, and nobody who owns most
-of the rows can fill a partition. Once capped, no question uses persons: they are not kept.
-
-Whoever calls reads the source; meanwhile other threads take batches in, a bounded number at a time
-and in order.
+row of a person to one partition, where persons are compared by their texts and capped; within each
+batch they are capped before, so nobody can fill a partition. Whoever calls reads the source;
+meanwhile other threads take batches in, a bounded number at a time and in order.
 """
 
 from __future__ import annotations

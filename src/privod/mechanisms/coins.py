@@ -1,12 +1,8 @@
 """How does one flip a coin that lands heads once in 10^30 times? Exactly: by revealing bits.
 
 Each coin compares a uniform number, revealed byte by byte, with certified digits of its
-probability. There is no float, hence no smallest probability, and the law is exact:
-docs/proofs/coins.md.
-
-The number of bytes revealed, and so the running time, depends a little on the outcome and on the
-probability (a rare event fails as early as any other); where the probability is private, the
-caller must not show the time taken.
+probability: docs/proofs/coins.md. How many bytes are revealed depends a little on the outcome and
+on the probability; where that is private, the caller must not show the time taken.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """How does one compare a random number with e^-x without a float? With integers that enclose both.
 
-A real number such as e^(-1/3) is known here by its `Enclosure`: two integers that surely hold it
-between them, at any precision that is asked for. A `Uniform` number is known by its leading bits
-and reveals more of them only while a comparison is undecided. Both are exact, so a comparison is
-too, and an event "U < p" has probability exactly p: docs/proofs/coins.md, Theorem 1.
+A real number is known by its `Enclosure`, at any precision that is asked for, a `Uniform` number by
+its leading bits, of which it reveals more only while a comparison is undecided. So an event "U < p"
+has probability exactly p: docs/proofs/coins.md, Theorem 1.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """How are many counts at once made noisy? By integers drawn exactly from the discrete Gaussian law.
 
-P(X = k) is proportional to e^(-k^2 / (2 sigma2)) [Canonne, Kamath and Steinke 2020]. A draw takes a
-few table look-ups whatever sigma2: a block of integers is proposed by its most likely member, a
-member of it evenly, and the proposal is accepted with what that member is less likely; blocks are
-narrow, so one proposal in fifty is rejected. The path from random bits to noise holds no float.
-Law and loss are proved in docs/proofs/discrete_gaussian.md.
-
-The time that a batch of draws takes depends slightly on the noise drawn, never on the counts it is
-added to.
+P(X = k) is proportional to e^(-k^2 / (2 sigma2)) [Canonne, Kamath and Steinke 2020], drawn by table
+look-ups and rejection, without a float: docs/proofs/discrete_gaussian.md. The time that a batch of
+draws takes depends slightly on the noise drawn, never on the counts it is added to.
 """
 
 from __future__ import annotations

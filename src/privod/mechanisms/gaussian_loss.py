@@ -1,10 +1,8 @@
 """Which (epsilon, delta) does discrete Gaussian noise keep? Certified, and as tight as it is true.
 
-One count that changes by one: the divergence is a difference of two tails of the drawn law, summed
-[Canonne, Kamath and Steinke 2020, Theorem 7]. Vectors: the noise is what the continuous Gaussian of
-slightly smaller variance becomes when its output is rounded at random, so it loses no more than
-that one, whose tails are enclosed here [after Peikert 2010; docs/proofs/discrete_gaussian.md].
-All results round towards more loss; no float decides anything but where to look.
+One count that changes by one: a difference of two tails of the drawn law, summed [Canonne, Kamath
+and Steinke 2020, Theorem 7]. Vectors: no more than the continuous Gaussian of slightly smaller
+variance [after Peikert 2010; docs/proofs/discrete_gaussian.md]. Results round towards more loss.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """How are a million draws from an exact law made quickly? By looking up the first bits of each.
 
-A law on 0, 1, ..., K is given by its thresholds T_1 <= ... <= T_K, T_j the probability of an
-outcome below j. A uniform number U makes the outcome "how many thresholds are at most U". Sixteen
-bits of U usually settle that; if a threshold is that near, sixty-four bits; if it is nearer still,
-as many more bits as it takes against longer certified digits of it. No outcome is ever guessed:
-docs/proofs/discrete_laplace.md, Theorem 1.
+Sixteen bits of a uniform number usually settle how many thresholds of the law are at most it; else
+sixty-four do, or as many more as it takes against longer certified digits. No outcome is ever
+guessed: docs/proofs/discrete_laplace.md, Theorem 1.
 """
 
 from __future__ import annotations

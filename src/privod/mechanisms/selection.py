@@ -1,14 +1,9 @@
 """How is one of many candidates chosen in private? A better one is likelier, by an exact law.
 
-`ExponentialMechanism` chooses candidate i with probability proportional to e^(utility_i / scale).
-`PermuteAndFlip` goes through the candidates in random order and takes the first one that passes a
-coin of probability e^(-(best - utility_i) / scale): same loss, never a worse expected utility
-[McKenna and Sheldon 2020]. `Top` chooses several, without repeats, one after another. Utilities are
-integers, in a unit that the caller fixes by public numbers: a common denominator of the utilities
-themselves would let the scale, and whether it can be drawn at, depend on rows. Nothing underflows,
-and the order of candidates does not matter to the law. How many random bits a choice takes follows
-from the number of candidates alone, but for one choice in 2^30 or fewer. Proofs:
-docs/proofs/selection.md.
+`PermuteAndFlip` has the loss of the `ExponentialMechanism` and never a worse expected utility
+[McKenna and Sheldon 2020]. `Top` chooses several, without repeats. Utilities are integers, in a
+unit that the caller fixes by public numbers. How many random bits a choice takes follows from the
+number of candidates alone, but for one choice in 2^30 or fewer. Proofs: docs/proofs/selection.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Gaussian noise that three computing parties draw in shares, so that nobody knows all of it.
 
 Integers are doubled, every party adds discrete Gaussian noise of twice the variance that is asked
-for, and the sum is halved: a share has half of that variance. A change of the doubled integers is
-even, so two shares that nobody else knows hide it as one draw of the whole variance would, exactly
-(docs/proofs/joint_detector.md, "Shares of noise").
+for, and the sum is halved (docs/proofs/joint_detector.md, "Shares of noise").
 """
 
 from __future__ import annotations

@@ -100,11 +100,7 @@ class Staircase:
         return t
 
     def smooth(self, bound: Callable[[int], int], farthest: int) -> int:
-        """The rung max over t of reaching(bound(t)) - per_edit * t; bound must not fall with t.
-
-        Bounds are asked for only where they can matter: between two known ones the values are
-        enclosed, and what cannot reach the best so far is left out [Okada 2015, Prop. 2].
-        """
+        """The rung max over t of reaching(bound(t)) - per_edit * t; bound must not fall with t."""
         known: dict[int, int] = {}
 
         def height(t: int) -> int:

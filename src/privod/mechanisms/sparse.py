@@ -3,12 +3,7 @@
 Of `n` independent draws of discrete Laplace noise, `count_reaching` says how many are at least
 `threshold`, `distinct` says which ones, and `DiscreteLaplace.draw_reaching` their values. Together
 they have exactly the law of drawing all `n` and dropping those below, at a cost that grows with
-what is kept and not with `n`, which may be 10^30 (docs/proofs/discrete_laplace.md, Theorem 5)::
-
-    noise, threshold, n_cells = DiscreteLaplace(1), 40, 10**20
-    how_many = count_reaching(noise, threshold, n_cells, randomness)
-    cells = distinct(how_many, n_cells, randomness)
-    values = noise.draw_reaching(threshold, how_many, randomness)
+what is kept and not with `n`, which may be 10^30 (docs/proofs/discrete_laplace.md, Theorem 5).
 
 `noise.reaching(threshold) * n` tells beforehand, from public numbers, how many to expect. Where
 some cells are occupied, all are drawn for as if none were, and `not_taken` says which draws count:

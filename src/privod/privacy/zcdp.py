@@ -1,18 +1,10 @@
 """Zero-concentrated differential privacy: many small losses add up by their squares.
 
-A mechanism is rho-zCDP [Bun and Steinke 2016] if, for adjacent data sets and every order a > 1, the
-Renyi divergence of its outputs is at most rho a. Such losses add up, also when every question is
-chosen by the answers before it, and a total rho is worth an (epsilon, delta) by the conversion of
-Canonne, Kamath and Steinke [2020]. A mechanism may fail with a probability `delta` beside that.
-
-Budgets round down, charges round up; all are exact fractions. A budget pays a question if the plain
-sum of epsilons stays within its epsilon or the sum of rhos within its rho. Proofs, for questions
-chosen adaptively: docs/proofs/zcdp.md.
-
-    budget = ZcdpBudget.of(1, "1e-6")
-    spent = NOTHING_SPENT
-    for query in questions:
-        spent = budget.after(spent, query.cost())  # None: refused, and nothing was spent
+Losses rho [Bun and Steinke 2016] add up, also when every question is chosen by the answers before
+it, and a total rho is worth an (epsilon, delta) [Canonne, Kamath and Steinke 2020]. A mechanism may
+fail with a probability `delta` beside that. Budgets round down, charges round up; all are exact
+fractions. A budget pays a question if the plain sum of epsilons stays within its epsilon or the sum
+of rhos within its rho. Proofs: docs/proofs/zcdp.md.
 """
 
 from __future__ import annotations

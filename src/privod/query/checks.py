@@ -43,11 +43,7 @@ def usual_pairs_work(records: int, n_columns: int) -> int:
 
 
 class ExactNumber:
-    """A field of a frozen dataclass that is given as any number and stored as an exact fraction.
-
-    What is given is read when the value is built, by `read`, and never again: the field itself is a
-    `Fraction`, for readers and type checkers alike.
-    """
+    """A field of a frozen dataclass that is given as any number and stored as an exact fraction."""
 
     def __init__(
         self, read: Callable[[Number, str], Fraction], default: Fraction | None = None

@@ -1,9 +1,8 @@
 """Questions about the records that meet some conditions.
 
-A record that is replaced can come to meet the conditions, or cease to: the records that meet them
-then differ by one more or one less. So a question takes conditions only if its loss under Replace
-covers a record that comes or goes, which it must anyway where records with gaps are left out; and
-nothing it tells may follow from how many records there are. Proof in docs/proofs/conditions.md.
+A record that is replaced can come to meet the conditions, or cease to. So a question takes them
+only if its loss under Replace covers a record that comes or goes, and nothing it tells follows from
+how many records there are. Proof in docs/proofs/conditions.md.
 """
 
 from __future__ import annotations

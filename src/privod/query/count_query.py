@@ -203,11 +203,7 @@ def chance(value: Number, name: str) -> Fraction:
 
 
 def bins_for(records: float, scale: float) -> int:
-    """Into how many bins a column is cut, whose counts will have noise of this scale.
-
-    It grows by the cube root of the records, as the best number of bins of a histogram without
-    noise does [Scott 1979]; here of the records to the noise of a count.
-    """
+    """Into how many bins a column is cut, whose counts will have noise of this scale."""
     worth = min(max(records, 1.0), MOST_EXPECTED) / scale
     return int(np.clip(round(BINS * worth ** (1 / 3)), FEWEST_BINS, MOST_BINS))
 

@@ -1,10 +1,8 @@
 """Distances between records, defined once for every question about crowds.
 
-The distance is Euclidean over the columns asked about, after scaling: a numeric column counts in
-its own units or in shares of its declared range, times its weight; two different categories are as
-far apart as their column's weight. A record becomes a point by itself alone, so one record never
-changes how another is read, and every theorem about points holds for these. Proofs in
-docs/proofs/outlier_count.md.
+A record becomes a point by itself alone: numbers in their units or in shares of their ranges, times
+weights; two categories as far apart as their column's weight. So every theorem about points holds
+for records. Proofs in docs/proofs/outlier_count.md.
 """
 
 from __future__ import annotations
@@ -31,10 +29,9 @@ LARGEST_PLACE = 1e300  # of a scaled number; differences of such are still finit
 
 @dataclass(frozen=True)
 class Distances:
-    """What distances are taken over in one domain.
+    """Columns with what a unit or a mismatch counts (of categories, how many there are, too).
 
-    Numeric columns with what a difference of one unit counts; categorical ones with the number of
-    their values and what a mismatch counts; and a public bound of a point's numeric coordinates.
+    `extent` is a public bound of a point's numeric coordinates.
     """
 
     numeric: tuple[tuple[str, float], ...]

@@ -1,10 +1,7 @@
 """When two records are alike: numbers within tolerances, equal categories, weighted columns.
 
-Two records agree in a categorical column if the values are equal, in a numeric one if they differ
-by at most its tolerance; they are alike if the weights of the columns in which they do not agree
-sum up to at most `max_distance`, in integers. With distance 0 that is an exact match, with weights
-of 1 the number of columns that differ (Hamming). It is public, symmetric, and every record is alike
-itself; nothing else is used of it. Proofs in docs/proofs/novelty_labels.md.
+It is public, symmetric, and every record is alike itself; nothing else is used of it. Proofs in
+docs/proofs/novelty_labels.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Upper bounds on the memory an answer takes, from public sizes, array by array.
 
-A worker of a server is ended when it allocates more than its limit. That it was ended must not tell
-about rows, so the limit is what is counted here for the largest table that the owner's declaration
-allows: arrays whose lengths are numbers of records, of columns and of the answer's numbers, taken
-as if all were held at once. Lengths that follow from what rows say (cells that hold a record,
-vertices around one) are taken at their most. The counts are explained in docs/proofs/limits.md.
+A worker is ended when it allocates more than its limit, which must not tell about rows. So arrays
+are counted as if all were held at once, and lengths that follow from what rows say at their most.
+The counts are explained in docs/proofs/limits.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The accuracy of an answer before it is paid for, from public parameters alone.
 
-A preview needs a question and a domain, and no rows: the noise is known before it is drawn. Where
-the noise follows the rows, it says so and names the least that it can be. A public guess of
-the number of records, or of those that are counted, lets it say whether the answer would be mostly
-noise.
+Where the noise follows the rows, a preview names the least that it can be. A public guess of the
+number of records, or of those counted, lets it say whether the answer would be mostly noise.
 """
 
 from __future__ import annotations

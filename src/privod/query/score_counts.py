@@ -1,16 +1,9 @@
 """Thresholds on scores, from noisy counts of the scores of the records themselves.
 
-A release that takes columns for independent or records for normal, or that drowns in noise,
-misjudges how its own records score, often by far. So once it is released, and scores are a public
-function of a record, the records are counted in public bins of scores, each in one cell, and the
-counts get noise. What is made of them here is post-processing. Scores are put on the scale on which
-the release judges its records rightly if it is right itself: minus the log of the share that
-scores higher.
-
-Counts are first explained by laws of scores with two parameters [Weibull 1951] and a share of
-strays, averaged by how well each explains all of them. How many score in a cell or higher is then
-drawn toward what these expect, the farther the more noise there is to it; what noise does not
-explain is taken at its word. `shares_beyond` says what is proved: it adds up plain noisy counts.
+A release often misjudges how its own records score. So the records are counted in public bins of
+scores, with noise. What is made of the counts here is post-processing: they are explained by laws
+with two parameters [Weibull 1951] and a share of strays, and drawn toward what these expect, the
+farther the more noise there is. `shares_beyond` says what is proved: it adds up plain noisy counts.
 """
 
 from __future__ import annotations

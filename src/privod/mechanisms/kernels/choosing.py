@@ -1,9 +1,7 @@
 """Which coins land, what do candidates weigh together, and at whom does a draw point?
 
-Every loop goes through all of its candidates and does the same for each, whatever they weigh; only
-coins whose first byte leaves them open, one in 256, are weighed: of the others it says which gaps
-land. Sums of weights times
-multiplicities take up to 124 bits: they are pairs of words, the high one first. Proofs:
+Every loop goes through all of its candidates and does the same for each, whatever they weigh. Sums
+of weights times multiplicities are pairs of words, the high one first. Proofs:
 docs/proofs/selection.md.
 """
 

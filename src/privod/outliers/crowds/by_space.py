@@ -1,13 +1,8 @@
 """Exact crowds of more points than can be held at once: by parts of space, with what is around.
 
-Space is cut into boxes. The crowds of a box's own points are counted among the points of the box
-and of its surroundings, one radius wide: nobody farther away belongs to them. So each part holds a
-bounded number of points, and the counts are those of all points at once. Where more points lie in
-one box than may be held, they are counted some at a time, and those around them pass by. Rows are
-read once and sent to their boxes; a box then reads those that reach into its surroundings.
-
-How many boxes there are follows from the declared size. Where they lie follows from a few points:
-this decides how long counting takes, never what is counted.
+The crowds of a box's own points are counted among the points of the box and of its surroundings,
+one radius wide, some at a time where they are too many. How many boxes there are follows from the
+declared size; where they lie, from a few points, which decides only how long counting takes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """How many records can one record push over the line? A packing number says.
 
-Among the records within a radius of one place, those that are outlying now and would not be with
-one neighbor more fall into groups around centers more than a radius apart; at most K such centers
-fit. "Within" is decided in float64, so K must hold with a little slack in every distance: six
-points of a hexagon can be within the radius of its middle and yet, after rounding, all farther
-than it from each other. Proofs: docs/proofs/outlier_count.md.
+"Within" is decided in float64, so it must hold with a little slack in every distance: six points of
+a hexagon can be within the radius of its middle and yet, after rounding, all farther than it from
+each other. Proofs: docs/proofs/outlier_count.md.
 """
 
 from __future__ import annotations

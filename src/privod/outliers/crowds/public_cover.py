@@ -1,10 +1,8 @@
 """At most how many of some public points can one ball contain? Quickly, whatever the points.
 
-The places where a ball's center can be are halved again and again, the most promising box first:
-a box cannot do better than all points within the radius of any part of it. The search ends when no
-box is left that could beat a ball already found, which is exact, or after a fixed amount of work;
-then the most that an open box promises is still a bound. The points are public, so both may depend
-on them.
+The places where a ball's center can be are halved again and again, the most promising box first,
+until no box could beat a ball already found, or a fixed amount of work is done: then the most that
+an open box promises is still a bound. The points are public, so both may depend on them.
 """
 
 from __future__ import annotations

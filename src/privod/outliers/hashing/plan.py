@@ -25,11 +25,7 @@ def collision_probability(distance: float, bucket_width: float) -> float:
 
 
 def smallest_bin_threshold(n_tables: int, far_match: float, false_negative_rate: float) -> int:
-    """Return the fewest shared tables that a far record reaches at most at the rate asked for.
-
-    A far record shares each table independently with probability at most `far_match`, so the
-    shared tables are dominated by a binomial, whose exact tail decides.
-    """
+    """Return the fewest shared tables that a far record reaches at most at the rate asked for."""
     for threshold in range(1, n_tables + 1):
         if float(bdtrc(threshold - 1, n_tables, far_match)) <= false_negative_rate:
             return threshold

@@ -99,11 +99,7 @@ class HashFamily:
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """The records for which no crowd was found, ascending.
-
-    Beside them how many share enough bins with each, itself included, and how many records were
-    looked at one by one.
-    """
+    """The records for which no crowd was found, ascending."""
 
     rows: NDArray[np.int64]
     neighbors: NDArray[np.int64]
@@ -149,12 +145,7 @@ def bin_records(keys: NDArray[np.uint64]) -> Bins:
 
 
 def find_suspects(bins: Bins, max_crowd: int, min_shared_tables: int) -> Suspects:
-    """Prune everyone who has, or belongs to, a crowd [Raval 2011, Algorithm 2].
-
-    Neighbors are counted for a batch of records at a time, on every core; the batch is then
-    settled in order, so the result is that of one record after another. Batches grow while none of
-    their records turns out to be pruned by an earlier one.
-    """
+    """Prune everyone who has, or belongs to, a crowd [Raval 2011, Algorithm 2]."""
     n = bins.keys.shape[1]
     pruned = np.zeros(n, np.bool_)
     flags = np.zeros(n, np.bool_)

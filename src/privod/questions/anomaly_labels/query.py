@@ -1,8 +1,7 @@
 """Are these records in the data, and anomalous there? Sensitive privacy and plain DP [Asif 2020].
 
 The true answer is told but for a coin that lies the more rarely, the more edits it would take to
-change the answer. Under sensitive privacy only edits of records that stand in a crowd count, so
-records far out are labeled almost surely right; proofs in docs/proofs/anomaly_labels.md.
+change it. Proofs in docs/proofs/anomaly_labels.md.
 """
 
 from __future__ import annotations

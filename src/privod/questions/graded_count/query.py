@@ -1,10 +1,7 @@
 """Count outlying records by degrees: how much a record counts falls with its neighbors.
 
-The hard count of `outlier-count` lets one record move many others over a line, each by a whole
-record. Here a record counts in full up to `max_crowd` and by one part in `grades` less for each
-further record near it. One change then moves others by one part each, so the noise is far smaller,
-and its margin is public. It is another statistic than the hard count, which it is never below.
-Proof in docs/proofs/graded_count.md.
+One change moves others by one part each, so the noise is far smaller than that of the hard count,
+and its margin is public. It is another statistic. Proof in docs/proofs/graded_count.md.
 """
 
 from __future__ import annotations
@@ -40,11 +37,7 @@ USUAL_GRADES = 2  # times max_crowd, where nothing else is said
 
 @dataclass(frozen=True)
 class GradedOutliers:
-    """The noisy sum of all credits, in parts of a record, and what its noise depends on.
-
-    That is the number of numeric columns, and the combinations of categories that can lie within
-    the radius of one record.
-    """
+    """The noisy sum of all credits, in parts of a record, and what its noise depends on."""
 
     parts: int
     grades: int

@@ -1,13 +1,8 @@
 """Release a noisy grid that scores new records against private ones [Rauch 2021].
 
-The reference records are counted in the cells of a uniform grid and every count, the empty cells'
-too, gets noise once. All else is post-processing (`NoisyGrid`). The paper claims its scale
-1 / epsilon under replacement, which changes two cells; here that takes 2 / epsilon. It also scales
-by constants read off the private records; here ranges are public, or bought (`PrivateBounds`).
-
-A grid of many cells keeps only those whose noisy count reaches a public threshold. Where the
-other records are it does not show, but how many there are is bought with a fiftieth of epsilon.
-Proof in docs/proofs/grid_knn.md.
+Every count of a uniform grid, the empty cells' too, gets noise once; all else is post-processing
+(`NoisyGrid`). A grid of many cells keeps only those whose noisy count reaches a public threshold,
+and buys the number of records with a fiftieth of epsilon. Proof in docs/proofs/grid_knn.md.
 """
 
 from __future__ import annotations
@@ -317,11 +312,7 @@ class GridKnn(CountQuery[NoisyGrid]):
 
     @property
     def _share_kept(self) -> float:
-        """About how many cells are kept to a record, at most.
-
-        Of cells with half the threshold there are two to so many records, and of the others noise
-        lifts few over it.
-        """
+        """About how many cells are kept to a record, at most."""
         least = self.threshold or 1
         return min(1.0, 2 / least + self._likely_lifted)
 

@@ -1,8 +1,7 @@
 """Would these new records be anomalous among the private ones, by some model? [Asif 2020].
 
-The variant of anomaly labels in which the record asked about is added to the data: whether it is in
-there already makes no difference to whom the answer protects, so plain differential privacy labels
-lone records almost surely right. Proof in docs/proofs/novelty_labels.md.
+The record asked about is added to the data, so plain differential privacy labels lone records
+almost surely right. Proof in docs/proofs/novelty_labels.md.
 """
 
 from __future__ import annotations

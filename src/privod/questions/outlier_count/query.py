@@ -1,10 +1,8 @@
 """Count the outliers of a subspace under differential privacy [Okada 2015].
 
-A record is outlying when at most `max_crowd` records, itself included, lie within `radius` of it
-(Euclidean, over the columns asked about). One record can change many records' status, so the noise
-follows either the worst case over all data sets or a smooth bound of what is possible near this
-one. Every answer says how far off it may be: the first noise is public, and of the second the bound
-is bought with a share of epsilon. Proofs in docs/proofs/outlier_count.md.
+One record can change many records' status, so the noise follows either the worst case over all data
+sets or a smooth bound of what is possible near this one, which is bought with a share of epsilon
+to state a margin. Proofs in docs/proofs/outlier_count.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Which radius makes a wanted share of the records stand apart? A private choice among candidates.
 
-How far the outliers at a radius are from the wanted share is measured in edits, not in records: the
-fewest changes of the data that the local bounds of outlier-count allow to close the gap. That
-measure changes by at most 1 from one data set to an adjacent one, where the gap itself can change
-by hundreds. Proof in docs/proofs/outlier_radius.md.
+How far off a radius is, is measured in edits: that changes by at most 1 between adjacent data sets,
+where the gap in records can change by hundreds. Proof in docs/proofs/outlier_radius.md.
 """
 
 from __future__ import annotations
@@ -43,11 +41,7 @@ MOST_EDITS = 1000  # more are not told apart, so that the work has an end
 
 @dataclass(frozen=True)
 class ChosenRadius:
-    """The radius, and what is public of how sure the choice is.
-
-    That is the number of numeric columns, and the combinations of categories that can lie within
-    the largest radius of one record.
-    """
+    """The radius, and what is public of how sure the choice is."""
 
     radius: float
     n_columns: int

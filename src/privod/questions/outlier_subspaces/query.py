@@ -1,11 +1,8 @@
 """In which columns do the outliers show? The column sets with most outliers [Okada 2015].
 
-The utility of a set is its outlier count divided by the global bound for its size, so sets of
-different size compete fairly and no utility changes by more than 1. It is measured in steps whose
-number follows from public parameters, so nothing about the choice but its outcome depends on rows.
+The utility of a set is its outlier count divided by the global bound for its size, in public steps.
 The paper's Algorithm 3 draws with exp(epsilon u), which costs twice what it says; here the scale
-follows from the true loss, and under AddRemove from how far apart one record can move two sets: it
-makes many outliers normal, or adds one, itself. Proofs in docs/proofs/outlier_subspaces.md.
+follows from the true loss. Proofs in docs/proofs/outlier_subspaces.md.
 """
 
 from __future__ import annotations
@@ -62,11 +59,7 @@ ALONE_BELOW = 20_000  # records times sets below which threads cost more than th
 
 @dataclass(frozen=True)
 class FoundSubspaces:
-    """The chosen column sets, the likeliest fullest first, and their noisy counts if bought.
-
-    Of how many sets they were chosen is public; it says how sure the choice is. Each count is right
-    to within its margin with 95 % certainty.
-    """
+    """The chosen column sets, the likeliest fullest first, and their noisy counts if bought."""
 
     subspaces: tuple[tuple[str, ...], ...]
     n_candidates: int

@@ -1,10 +1,8 @@
 """Buy column ranges with budget, for those who cannot declare them.
 
-Declared ranges may be as wide as one likes; this question finds where in them the records are.
-First the sizes: of all magnitudes, the three octaves in a row with most records by noisy counts
-set the scale. Then zooms: the range is cut into equal bins, noisy counts less a penalty are
-added up, and the stretch with the largest sum is kept, with a margin. Every look is a noisy
-histogram, every choice post-processing; proof and error in docs/proofs/private_bounds.md.
+First the three octaves in a row with most records by noisy counts, then zooms: the stretch of equal
+bins with the largest sum of noisy counts less a penalty. Every look is a noisy histogram, every
+choice post-processing; proof and error in docs/proofs/private_bounds.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Release many quantiles of a column at once, each with an interval, by recursive splitting.
 
-The middle quantile is chosen first; it splits the records, and the others are looked for on their
-own side [Kaplan 2022]. A record lies on one side at every level, so nine quantiles cost four
-choices and not nine. An eighth of epsilon counts the records between places around the chosen
+The middle quantile splits the records, and the others are looked for on their own side, so nine
+quantiles cost four choices [Kaplan 2022]. An eighth of epsilon counts records around the chosen
 values, which gives intervals. Proof in docs/proofs/quantiles.md.
 """
 

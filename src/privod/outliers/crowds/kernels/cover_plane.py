@@ -1,9 +1,8 @@
 """The most points of the plane within reach of one center, of centers on a fixed lattice.
 
-A box of centers cannot do better than all points within reach of any of its centers. Boxes that
-promise more than the best center found are cut into four, down to boxes of one center. A point
-costs time only in boxes that its circle passes through, so the work is bounded by the number of
-points (docs/proofs/outlier_count.md, "The cover"). All numbers are whole and below 2^53: exact.
+Boxes of centers that promise more than the best center found are cut into four. The work is bounded
+by the number of points (docs/proofs/outlier_count.md, "The cover"). All numbers are whole and below
+2^53: exact.
 """
 
 from __future__ import annotations

@@ -2,14 +2,9 @@
 
 One product per coordinate decides most pairs in float32: with h = -|x|^2 / 2,
     h + <q, x>  >=  (|q|^2 - r^2) / 2     if and only if     |q - x| <= r.
-The two thresholds given per query enclose every rounding error (see `leaf.thresholds`):
-at or above `sure` a pair is within the radius, below `maybe` it is not, and between
-the two, or where it is not a number, the caller decides the pair in float64.
-
-The vector code is spelled out because compilers do not find this shape by themselves: on a
-Neoverse-N1 a pair takes 0.68 ns in 6 dimensions, where plain loops over float64 differences take
-2.3 unrolled by hand and 7.9 for any dimension. Fused multiply-adds are requested explicitly, so the
-result does not depend on a compiler's taste (and `fastmath` stays off).
+At or above `sure` a pair is within the radius, below `maybe` it is not (see `leaf.thresholds`);
+between the two, or where it is not a number, the caller decides the pair in float64. The vector
+code is spelled out because compilers do not find this shape: .68 ns a pair in 6 dimensions for 2.3.
 """
 
 from __future__ import annotations
