@@ -80,7 +80,7 @@ app = typer.Typer(
     name="privod",
     cls=Commands,
     help="Outlier detection with differential privacy. Ask questions about outliers in private"
-    " data; every answer states its guarantee and its margin of error.",
+    " data; every answer states its guarantee.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -75,7 +75,8 @@ def _chapters(curator: Curator, stays: Table) -> Iterator[Chapter]:
         (
             f"Each stay has {', '.join(HOSPITAL.names)}. About six in a thousand are unusual.",
             "We want to find such stays and reveal little about anybody: every answer below is"
-            " noisy, states its margin of error, and is charged to a privacy budget first.",
+            " noisy or a random choice. Counts state their margin of error. What the curator"
+            " answers is charged to a privacy budget first.",
         ),
         _noisy_map(curator),
     )

@@ -83,8 +83,9 @@ class ExactOutliers(OutlierQuestion):
 
     Guarantee
     ---------
-    Holders learn the verdicts and two bits, nothing else, while the three computing parties run the
-    unmodified program and no two of them put their shares together. The answer has no noise and is
+    A holder learns the verdicts on its own records, two bits and the agreed sizes, nothing else,
+    while the three computing parties run the unmodified program and no two of them put their shares
+    together. The answer has no noise and is
     not differentially private. `NOT_PROTECTED` says what dishonest parties can do.
 
     Parameters

@@ -67,8 +67,8 @@ class DetectorProfile(Conditional[NoisyProfile]):
     Guarantee
     ---------
     Every record is protected (AddRemove), or what every record says (Replace). The number of
-    records, the ranges, the histograms, the products and the counts of scores get noise once each;
-    their losses add up to epsilon, and scoring new records costs nothing.
+    records, the ranges, the histograms, the products and the counts of scores get noise once each.
+    Together they lose at most epsilon and delta, and scoring new records costs nothing.
 
     Parameters
     ----------

@@ -75,8 +75,8 @@ class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
     ---------
     Every record is protected (AddRemove), or what every record says (Replace). The sets are chosen
     one after the other by an exact random choice; counts in them, if asked for, are noisy as in
-    the outlier count. Both together cost epsilon, however many sets compete; with a delta, noises
-    that fail with this probability may be taken for the counts, if they are smaller.
+    the outlier count. Both together cost epsilon, however many sets compete. With a delta, the
+    counts may have noise whose guarantee needs one, if that is smaller.
 
     Parameters
     ----------

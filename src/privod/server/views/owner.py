@@ -141,8 +141,9 @@ def _register_page(
 ) -> Response:
     known = [dataset.name for dataset in site_of(request).curator.datasets()]
     at = problem.parameter if isinstance(problem, InvalidParameter) else ""
-    shown = {"problem": str(problem) if problem else None, "at": at if at in BLANK else "domain"}
-    return page(request, "register.html", form=form, domain=None, known=known, **shown)
+    shown: dict[str, Any] = {"form": form, "domain": None, "known": known}
+    shown |= {"problem": str(problem) if problem else None, "at": at if at in BLANK else "domain"}
+    return page(request, "register.html", **shown)
 
 
 ADJACENCIES = (
