@@ -21,10 +21,10 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+from benchmarks._folder import data_frame
 from numpy.typing import NDArray
 
 from privod.data import Domain, Numeric, Table
-from privod.data.examples import data_frame
 from privod.joint.exact.question import ExactOutliers
 from privod.joint.run import rehearse
 from privod.joint.transport.channel import Patience

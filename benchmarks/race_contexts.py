@@ -9,8 +9,8 @@ verdicts are compared and its time is scaled up. Beside the time on the wall sta
 processors, which others on the machine hardly change. The paper's own times were 3 days (direct)
 and 37 minutes (BFS) on 132 cores.
 
-    python benchmarks/race_contexts.py            # also 2**26 contexts; some minutes
-    python benchmarks/race_contexts.py --quick    # one record; a minute
+    python -m scripts.run_benchmark benchmarks/race_contexts.py  # also 2**26 contexts; minutes
+    python -m scripts.run_benchmark benchmarks/race_contexts.py --quick  # one record; a minute
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from benchmarks._folder import data_folder, data_frame
 from sklearn.neighbors import LocalOutlierFactor as SklearnLof
 
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.data.examples import data_folder, data_frame
 from privod.data.sources import read
 from privod.mechanisms import secure
 from privod.outliers.contexts.contexts import Choices, ContextSpace, population

@@ -7,8 +7,8 @@ privacy with an edit margin of a tenth of the crowd, for a record that is in the
 `novelty-labels`, which protects every record. Values and ranges are read off the data here, as no
 curator would: this is a measurement by who may see the rows.
 
-    PRIVOD_DATA=folder python benchmarks/race_labels.py           # 2000 records of each set
-    PRIVOD_DATA=folder python benchmarks/race_labels.py --quick   # 200 records of each set
+    PRIVOD_DATA=folder python -m scripts.run_benchmark benchmarks/race_labels.py
+    PRIVOD_DATA=folder python -m scripts.run_benchmark benchmarks/race_labels.py --quick
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import argparse
 from dataclasses import dataclass
 
 import numpy as np
+from benchmarks._folder import data_frame
 from numpy.typing import NDArray
 
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.data.examples import data_frame
 from privod.data.sources import read
 from privod.questions.anomaly_labels.query import AnomalyLabels
 from privod.questions.novelty_labels.query import NoveltyLabels

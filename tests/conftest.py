@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from benchmarks._folder import data_folder, data_frame
 from hypothesis import settings
-
-from privod.data.examples import data_folder, data_frame
 
 # A shared machine is slow at times; CI repeats the same examples so that a failure stays a failure.
 settings.register_profile("privod", deadline=None, derandomize=bool(os.environ.get("CI")))

@@ -13,16 +13,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
+from benchmarks._folder import data_folder, data_frame
 from hypothesis import given
 from hypothesis import strategies as st
 
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.data.examples import (
-    HOSPITAL,
-    data_folder,
-    data_frame,
-    hospital,
-)
+from privod.data.examples import HOSPITAL, hospital
 from privod.data.fineness import FINEST, rounded
 from privod.data.sources import read, write_parquet
 from privod.errors import InvalidData, InvalidParameter, NotFound, PrivodError, Unavailable

@@ -567,8 +567,8 @@ def test_numbers_settle_in_their_range_as_one_by_one(
     missing, clipped = mark(array, low, high)
     outside = [value < low or value > high for value in values]
     assert np.isinf(array).tolist() == outside
-    ends = np.array([[low], [high]])
-    array = settle(array[:, None], np.zeros(1, np.int64), ends, np.array([fill]))[:, 0]
+    both = np.array([[low], [high]])
+    array = settle(array[:, None], np.zeros(1, np.int64), both, np.array([fill]))[:, 0]
     assert missing == sum(map(math.isnan, values))
     assert clipped == sum(outside)
     filling = [fill if math.isnan(one) else one for one in values]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from benchmarks._folder import data_frame
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from privod.data import Domain, Numeric, Table
-from privod.data.examples import data_frame
 
 __all__ = ["MEASURES", "RANGES", "Floats", "Split", "load", "quality", "table_of"]
 

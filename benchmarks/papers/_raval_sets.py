@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from benchmarks._folder import data_frame
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from privod.data import Domain, Numeric, Table
-from privod.data.examples import data_frame
 from privod.errors import PrivodError
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit

@@ -28,12 +28,12 @@ import numpy as np
 from _asif_pictures import Curves, Floats
 from _generators import gaussian_mixture
 from _tables import Report, Row
+from benchmarks._folder import data_frame
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.neighbors import BallTree, KDTree
 
 from privod.data import Domain, Numeric, Table
-from privod.data.examples import data_frame
 from privod.mechanisms import secure
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.questions.anomaly_labels.query import AnomalyLabels

@@ -26,13 +26,14 @@ from typing import Any
 import numpy as np
 from _curves import Curve, draw_curves
 from _tables import Report, Row, small_png
+from benchmarks._folder import data_frame
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 
 from privod.data import Domain, Numeric, Table
-from privod.data.examples import HOSPITAL, data_frame, hospital
+from privod.data.examples import HOSPITAL, hospital
 from privod.errors import InvalidParameter
 from privod.mechanisms import Randomness, secure
 from privod.outliers.contexts.contexts import ContextSpace, population

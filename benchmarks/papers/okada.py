@@ -27,11 +27,11 @@ from fractions import Fraction
 import numpy as np
 from _generators import okada_synthetic_1, okada_synthetic_2
 from _tables import Report, Row
+from benchmarks._folder import data_frame
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from privod.data import Table
-from privod.data.examples import data_frame
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace, SmoothNoise
 from privod.outliers.crowds.distance import CrowdIndex

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _tables import Report, Row
+from benchmarks._folder import data_frame
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from privod.data import Domain, Numeric, Table
-from privod.data.examples import data_frame
 from privod.mechanisms import secure
 from privod.progress import track
 from privod.questions.grid_knn.query import MOST_HELD_CELLS, GridKnn

@@ -29,12 +29,12 @@ from typing import Any
 
 import numpy as np
 from _tables import Report, Row
+from benchmarks._folder import data_frame
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.data.examples import data_frame
 from privod.data.sources import read
 from privod.mechanisms import secure
 from privod.outliers.contexts import detectors

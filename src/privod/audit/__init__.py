@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from privod.audit.exact import replay_audit, replay_case
-from privod.audit.pairs import WorstCase, table_pairs
+from privod.audit.pairs import WorstCase, table_pairs, to_the_middle
 from privod.audit.replay import Mechanism, Replayed, replay, replay_pairs, replay_question
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "replay_pairs",
     "replay_question",
     "table_pairs",
+    "to_the_middle",
 ]

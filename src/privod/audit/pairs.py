@@ -57,6 +57,15 @@ class WorstCase:
     right: Table
 
 
+LINE = Domain((Numeric("x", -100, 100),))
+
+
+def to_the_middle(*places: float, apart: float) -> dict[Adjacency, tuple[Table, Table]]:
+    """Records on a line, before and after one comes to 0, or goes there from a place apart."""
+    before, after, moved = (Table(LINE, {"x": [*places, *more]}) for more in ([], [0.0], [apart]))
+    return {AddRemove(): (before, after), Replace(): (moved, after)}
+
+
 def table_pairs(
     domain: Domain, adjacency: Adjacency, query: Query[Any] | None = None, *, seed: int = 0
 ) -> Iterator[tuple[Table, Table]]:

@@ -121,8 +121,6 @@ class Date(Numeric):
 
     Parameters
     ----------
-    name : str
-        The column's name.
     low, high : str or date
         The range, such as "2015-01-01" and "2024-12-31"; what lies outside is clipped to it.
     fill : str or date, optional
@@ -227,8 +225,6 @@ class Ordinal(Numeric):
 
     Parameters
     ----------
-    name : str
-        The column's name.
     values : sequence of str or int
         Every possible value in its order, two at least; any other value counts as missing.
     fill : str or int, optional
@@ -282,8 +278,6 @@ class Categorical:
 
     Parameters
     ----------
-    name : str
-        The column's name.
     values : sequence of str, int or bool
         Every possible value, not only those that occur; all of one type, numbers of 64 bits.
     fill : str or int, optional
@@ -336,8 +330,6 @@ class Boolean(Categorical):
 
     Parameters
     ----------
-    name : str
-        The column's name.
     fill : bool, optional
         Stands in for a missing value; without it a row that misses the value is dropped.
     """

@@ -1,4 +1,4 @@
-"""Sample data to try things on: a made-up hospital, a data folder.
+"""Sample data to try things on: a made-up hospital.
 
 The domain is written down here from general knowledge of what is measured, with room to spare;
 it was not read off the rows. What is made up takes a seed: sample data is no secret.
@@ -6,20 +6,12 @@ it was not read off the rows. What is made up takes a seed: sample data is no se
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from privod.data.columns import Categorical, Numeric
 from privod.data.domain import Domain
 from privod.data.table import Table
-from privod.errors import InvalidParameter, NotFound, Unavailable
-
-FOLDER_VARIABLE = "PRIVOD_DATA"
 
 HOSPITAL = Domain(
     (
@@ -88,27 +80,3 @@ def _hospital(n_records: int, seed: int) -> tuple[Table, NDArray[np.int64]]:
         "stay": stay,
     }
     return Table(HOSPITAL, {**numbers, **texts}), places
-
-
-def data_folder() -> Path | None:
-    """The folder of Parquet files that PRIVOD_DATA names, if it is set."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    if not named:
-        return None
-    folder = Path(named)
-    if not folder.is_dir():
-        way_out = "Name a folder of Parquet files, or unset it."
-        raise InvalidParameter(FOLDER_VARIABLE, "must name a folder", named, way_out)
-    return folder
-
-
-def data_frame(name: str) -> pa.Table:
-    """One data set of that folder, whole, as an Arrow frame."""
-    folder = data_folder()
-    if folder is None:
-        raise Unavailable(f"{FOLDER_VARIABLE} is not set. Let it name a folder of Parquet files.")
-    path = folder / f"{name}.parquet"
-    if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in folder.glob("*.parquet")))
-        raise NotFound(f"There is no data set {name!r} in the folder. There are: {known}.")
-    return pa_parquet.read_table(path)

@@ -169,7 +169,7 @@ class SeenRows:
     def __init__(self, base: Rows, view: View, length: int | None = None) -> None:
         self.base, self.view = base, view
         if length is not None:
-            self._length = length
+            vars(self)["_length"] = length  # or it is counted when asked for
 
     def __len__(self) -> int:
         return self._length

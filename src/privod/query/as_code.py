@@ -19,14 +19,14 @@ from privod.query.query import Query
 LONGEST_TYPED = 300  # characters of a question in a list
 
 
-def constructed(query: Query[Any]) -> str:
-    """The expression that makes the question, without what is a default."""
+def constructed(value: Any) -> str:
+    """The expression that makes a question or an adjacency, without what is a default."""
     given = [
-        f"{field.name}={_literal(getattr(query, field.name))}"
-        for field in fields(query)  # type: ignore[arg-type]  # every query is a dataclass
-        if field.init and not _is_default(field, getattr(query, field.name))
+        f"{field.name}={_literal(getattr(value, field.name))}"
+        for field in fields(value)
+        if field.init and not _is_default(field, getattr(value, field.name))
     ]
-    return f"{type(query).__name__}({', '.join(given)})"
+    return f"{type(value).__name__}({', '.join(given)})"
 
 
 def as_python(query: Query[Any], dataset: str, address: str) -> str:
@@ -103,17 +103,8 @@ def _literal(value: Any) -> str:
         inside = ", ".join(_literal(entry) for entry in value)
         return f"({inside},)" if len(value) == 1 else f"({inside})"
     if isinstance(value, Adjacency):
-        return _adjacency(value)
+        return constructed(value)
     return repr(value)
-
-
-def _adjacency(value: Adjacency) -> str:
-    given = [
-        f"{field.name}={_literal(getattr(value, field.name))}"
-        for field in fields(value)
-        if field.init and not _is_default(field, getattr(value, field.name))
-    ]
-    return f"{type(value).__name__}({', '.join(given)})"
 
 
 def _adjacencies(query: Query[Any]) -> set[str]:

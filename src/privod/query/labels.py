@@ -73,7 +73,7 @@ class Labels:
 
     @property
     def judge(self) -> Any:
-        """What the labels are by: a `Near`, or a model."""
+        """What says which records are near: a `Near`, or a model of somebody's own."""
         raise NotImplementedError
 
     @cached_property

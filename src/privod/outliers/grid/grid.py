@@ -56,9 +56,6 @@ class WalkScores(NamedTuple):
     """
 
 
-_Kernel = Callable[[Cells, Walked], None]
-
-
 @dataclass(frozen=True)
 class Grid:
     """The public geometry: columns with their ranges, and into how many equal cells each is cut."""
@@ -203,10 +200,7 @@ class Grid:
         """Score cells against the counts of all."""
         if counts.min() >= 0 and counts.sum() < n_neighbors:  # no walk can end early: list none
             return self.walk_some(self.occupied_of(counts), cells, n_neighbors, max_depth)
-        per_axis, steps = self.cells_per_axis, self.max_steps(max_depth)
-        return self._score(
-            lambda part, walked: walk_all(part, per_axis, counts, n_neighbors, steps, walked), cells
-        )
+        return self._score(walk_all, counts, cells, n_neighbors, max_depth)
 
     def walk_some(
         self,
@@ -216,12 +210,7 @@ class Grid:
         max_depth: Fraction | None = None,
     ) -> WalkScores:
         """Score cells against some with positive counts; all others count zero."""
-        buckets = self._buckets(some)
-        per_axis, steps = self.cells_per_axis, self.max_steps(max_depth)
-        return self._score(
-            lambda part, walked: walk_some(part, per_axis, buckets, n_neighbors, steps, walked),
-            cells,
-        )
+        return self._score(walk_some, self._buckets(some), cells, n_neighbors, max_depth)
 
     def _buckets(self, some: OccupiedCells) -> Buckets:
         """The cells by what their first few axes say."""
@@ -236,16 +225,23 @@ class Grid:
         starts = np.searchsorted(keys, np.arange(n_buckets + 1)).astype(np.int64)
         return Buckets(cells, some.counts, prefix, starts)
 
-    def _score(self, score: _Kernel, cells: Cells) -> WalkScores:
-        n = len(cells)
+    def _score(
+        self,
+        walk: Callable[..., None],
+        held: Ints | Buckets,
+        cells: Cells,
+        n_neighbors: int,
+        max_depth: Fraction | None,
+    ) -> WalkScores:
+        n, per_axis, steps = len(cells), self.cells_per_axis, self.max_steps(max_depth)
         basic, weighted, share = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
 
         def score_chunk(chunk: int) -> None:
             rows = slice(chunk * ROWS_PER_CHUNK, (chunk + 1) * ROWS_PER_CHUNK)
-            score(cells[rows], Walked(basic[rows], weighted[rows], share[rows]))
+            walked = Walked(basic[rows], weighted[rows], share[rows])
+            walk(cells[rows], per_axis, held, n_neighbors, steps, walked)
 
         in_threads(score_chunk, -(-n // ROWS_PER_CHUNK))
-        per_axis = self.cells_per_axis
         return WalkScores(basic / per_axis, weighted / per_axis, (basic + share) / per_axis)
 
 

@@ -63,29 +63,12 @@ class CrowdModel:
         """The margin of such a record."""
         return self.max_crowd - 1
 
-    def records(self, rows: Any, columns: tuple[str, ...]) -> Records:
-        return self.near.records(rows, columns)
-
-    def check(self, domain: Domain, columns: tuple[str, ...], records: Records) -> None:
-        self.near.check(domain, columns, records)
-
     def margins(
         self, table: Table, columns: tuple[str, ...], records: Records, most_edits: int
     ) -> list[int]:
         """How far the verdict on each record is from changing, up to so many edits."""
         states = self.near.states(table, columns, records, self.max_crowd + most_edits)
         return [self.max_crowd - 1 - crowd for crowd, _ in states]
-
-    def labels_moved(self, columns: tuple[str, ...], records: Records) -> int:
-        """At most how many of the verdicts one record can change."""
-        return self.near.labels_moved(columns, records)
-
-    def held_per_record(self, columns: tuple[str, ...]) -> int:
-        return self.near.held_per_record(columns)
-
-    def most_bytes(self, records: int, n_columns: int, n_asked: int) -> int:
-        """At most how much memory it takes beside a table of so many records."""
-        return self.near.most_bytes(records, n_columns, n_asked)
 
 
 @dataclass(frozen=True)
@@ -96,6 +79,11 @@ class EditModel(Named):
     returns its margin. It must depend on nothing else, and change by at most 1 with one record. Its
     parameters are greater than 0.
     """
+
+    @property
+    def near(self) -> EditModel:
+        """Who says which records it takes, and what they share: itself."""
+        return self
 
     def margin(self, points: Floats, record: Floats) -> int:
         """How far the verdict on the record is from changing, -1 where the function fails."""

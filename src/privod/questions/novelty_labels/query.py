@@ -68,25 +68,29 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
         object.__setattr__(self, "columns", column_names(self.columns))
         model = model_of(self.model)
         object.__setattr__(self, "model", str(model))
-        object.__setattr__(self, "records", model.records(self.records, self.columns))
+        object.__setattr__(self, "records", model.near.records(self.records, self.columns))
 
     @cached_property
-    def judge(self) -> CrowdModel | EditModel:
+    def _model(self) -> CrowdModel | EditModel:
         return model_of(self.model)
+
+    @property
+    def judge(self) -> Near | EditModel:
+        return self._model.near
 
     def guarantee(self) -> Guarantee:
         return Guarantee(Loss(self.epsilon), AddRemove())
 
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
-        alone = self.error(self.judge.alone_margin(self.columns, self.records))
+        alone = self.error(self._model.alone_margin(self.columns, self.records))
         words = (
-            f"The label of a record {self.judge.alone} will be wrong with a probability of"
+            f"The label of a record {self._model.alone} will be wrong with a probability of"
             f" {alone:.2g}. {self._at_worst}."
         )
         return Preview("The label", wrong_label=alone, words=words)
 
     def answer(self, table: Table, randomness: Randomness) -> Release[tuple[bool, ...]]:
-        margins = self.judge.margins(table, self.columns, self.records, self.most_edits)
+        margins = self._model.margins(table, self.columns, self.records, self.most_edits)
         labels = tuple(
             answer_by_edits(margin >= 0, self.edits(margin), self.label_epsilon, randomness)
             for margin in margins

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from privod.audit import WorstCase
+from privod.audit import WorstCase, to_the_middle
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.privacy import AddRemove, Adjacency, Replace
 from privod.questions.outlier_count.query import NOISES, OutlierCount
 
-DOMAIN = Domain((Numeric("x", -100, 100),))
 MIXED = Domain((Numeric("x", -100, 100), Categorical("kind", ("a", "b"))))
 SPACE = Domain(tuple(Numeric(name, -100, 100) for name in ("x", "y", "z")))
 MAX_CROWD = 2
@@ -19,10 +18,6 @@ SMOOTH = ("heavy", "laplace", "gaussian")
 DELTAS = {"laplace": "0.001", "gaussian": "0.1"}
 MOVED = {"epsilon": "1.5", "margin_share": "0.01"}
 """Where a record moves the count by all of its bound, which nearly all of epsilon buys."""
-
-
-def _table(*places: float) -> Table:
-    return Table(DOMAIN, {"x": np.array(places, dtype=float)})
 
 
 def worst_cases(kind: type[OutlierCount] = OutlierCount) -> tuple[WorstCase, ...]:
@@ -33,10 +28,7 @@ def worst_cases(kind: type[OutlierCount] = OutlierCount) -> tuple[WorstCase, ...
     is cut by a factor breaks no promise, and a scale that does not change smoothly does.
     """
     sides = (-1.0, 1.0) * MAX_CROWD
-    pairs = {
-        AddRemove(): (_table(*sides), _table(*sides, 0.0)),
-        Replace(): (_table(*sides, 50.0), _table(*sides, 0.0)),
-    }
+    pairs = to_the_middle(*sides, apart=50.0)
     found = []
     for adjacency, (left, right) in pairs.items():
         for noise in NOISES[1:]:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from privod.audit import WorstCase
-from privod.data import Domain, Numeric, Table
-from privod.privacy import AddRemove, Replace
+from privod.audit import WorstCase, to_the_middle
 from privod.questions.outlier_radius.query import OutlierRadius
 
-DOMAIN = Domain((Numeric("x", -100, 100),))
 MAX_CROWD = 4
 SMALL, LARGE = 0.1, 1.0
-
-
-def _table(*places: float) -> Table:
-    return Table(DOMAIN, {"x": np.array(places, dtype=float)})
 
 
 def worst_cases(kind: type[OutlierRadius] = OutlierRadius) -> tuple[WorstCase, ...]:
@@ -26,10 +17,6 @@ def worst_cases(kind: type[OutlierRadius] = OutlierRadius) -> tuple[WorstCase, .
     rise by one. Two records far away make the gaps just large enough for both.
     """
     sides = (-1.0, 1.0) * MAX_CROWD + (60.0, 80.0)
-    pairs = {
-        AddRemove(): (_table(*sides), _table(*sides, 0.0)),
-        Replace(): (_table(*sides, -50.0), _table(*sides, 0.0)),
-    }
     return tuple(
         WorstCase(
             kind(
@@ -45,5 +32,5 @@ def worst_cases(kind: type[OutlierRadius] = OutlierRadius) -> tuple[WorstCase, .
             left,
             right,
         )
-        for adjacency, (left, right) in pairs.items()
+        for adjacency, (left, right) in to_the_middle(*sides, apart=-50.0).items()
     )
