@@ -1,9 +1,7 @@
 """Replay: run a question on a table, force the same draws on an adjacent one, add up what is lost.
 
-No statistics: every random step is a law, and a law knows exactly how much its outcome tells of a
-change in what it was given (`privod.mechanisms.law`). A pair passes if both runs take the same laws
-in the same order, draw as many bits, release the same to the last bit, and lose no more than is
-claimed. One pair takes milliseconds, so tens of thousands are tried [after Re:cord-play, arXiv
+A pair passes if both runs take the same laws in the same order, draw as many bits, release the same
+to the last bit, and lose no more than is claimed: no statistics [after Re:cord-play, arXiv
 2602.17454]. Proof, and what a replay cannot see: docs/proofs/replay.md.
 """
 

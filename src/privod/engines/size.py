@@ -1,9 +1,7 @@
 """How large may a data set be, and what follows from it? Declared by its owner, so public.
 
-Into how many partitions rows are cut, and which questions may be asked, must not follow from the
-rows: a refusal "does not fit" would tell how many there are. So an owner declares at registration
-the most records that a data set may have, and both follow from that. The declaration never changes,
-and every question is held to it before it is charged.
+Into how many partitions rows are cut, and which questions may be asked, follow from the most
+records that an owner declared at registration: a refusal by the rows would tell how many there are.
 """
 
 from __future__ import annotations

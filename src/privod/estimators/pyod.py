@@ -1,11 +1,9 @@
 """The private detector with PyOD's face: higher is more outlying, labels are 0 and 1.
 
-PyOD keeps the scores of the training rows in the detector (`decision_scores_`, `labels_`) and makes
-thresholds, probabilities, confidence and ranks of them. Here all of that comes from the release:
-`reference_scores_` are scores of places where it shows records to be. The scores of the rows are
-there while the detector lives in the memory of whoever fitted it, because PyOD's users and
-ensembles ask for them. They are private, nothing else looks at them, and a pickle or a copy takes
-the reference scores along in their place.
+PyOD makes thresholds, probabilities, confidence and ranks of the scores of the training rows. Here
+all of that comes from the release: `reference_scores_` are scores of places where it shows records
+to be. The scores of the rows (`decision_scores_`, `labels_`) are there for whoever fitted it: they
+are private, nothing else looks at them, and a pickle or a copy has the reference scores instead.
 """
 
 from __future__ import annotations

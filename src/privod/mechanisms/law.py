@@ -1,9 +1,8 @@
 """What is random in an answer? Draws from laws, each given something, so that they can be replayed.
 
 Every random step of a question goes through `Randomness.draw(law, given)`. What is drawn depends on
-the rows through `given` alone, and the law says how much its outcome tells of a change there. So an
-audit can run a question on a table, force the same outcomes on an adjacent one, and add up what the
-steps lose: exactly, whatever the noise hides. Proof: docs/proofs/replay.md.
+the rows through `given` alone, and the law says exactly how much its outcome tells of a change
+there. Proof: docs/proofs/replay.md.
 """
 
 from __future__ import annotations

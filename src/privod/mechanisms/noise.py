@@ -1,11 +1,8 @@
 """How is noise added to counts? By integer noise whose law is exactly the one the promise needs.
 
-`DiscreteLaplace` is the noise of counts, `Geometric` its one-sided half. The path from random bits
-to noise holds no float; law and loss are proved in docs/proofs/discrete_laplace.md. A draw takes a
-few table look-ups whatever the scale, because the digits of a geometric number are independent.
-
-The time that a batch of draws takes depends slightly on the noise drawn (about one draw in a
-thousand needs a second look), never on the counts it is added to.
+`DiscreteLaplace` is the noise of counts, `Geometric` its one-sided half; the path from random bits
+to noise holds no float (docs/proofs/discrete_laplace.md). The time that a batch of draws takes
+depends slightly on the noise drawn, never on the counts it is added to.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Where do random bits come from? The system, or a key of it, for releases; a seed for tests.
 
-Every random choice of privod goes through a `Randomness` handed in as the last argument. What the
-mechanisms assume of it is one thing: its bits are independent and fair. `secure()` asks the kernel
-for every request and keeps nothing back, so that a fork or a second thread has no buffer to share.
-`keyed` is for an answer that a server may have to begin again: the same key gives the same bits.
-`shared` is for questions that look at the same noise: the same rows and name give the same bits.
+What the mechanisms assume is that bits are independent and fair. `secure()` asks the kernel for
+every request and keeps nothing back, so that a fork or a second thread has no buffer to share.
+`keyed` is for an answer that a server may have to begin again, `shared` for questions that look at
+the same noise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Questions that are answered by counts, each with noise once: one noise, one guarantee.
 
-A record lies in one cell of a histogram, so adding or removing it changes one count by one, and
-replacing it changes two. Whoever counts several histograms of the same records changes as many
-counts in each of them. Laplace noise follows the sum of these changes, Gaussian noise the root of
-the sum of their squares, so it is smaller where there are many histograms; it needs a delta.
+A record more or less changes one count of each histogram by one, a replaced one two. Laplace noise
+follows the sum of these changes, Gaussian noise the root of the sum of their squares.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Sums of products of records in a ball, in whole numbers: what one record changes is proved.
 
-A record is centered, divided by public scales, pulled back into a ball of radius 1 and put onto the
-lattice of multiples of 1/`UNIT` *toward zero*, which never lengthens it. That its squares sum to at
-most UNIT^2 is checked all the same: a record of which that is not known, as of one with a
-coordinate that is no number, counts as the zero vector. Rounding to nearest would break the bound
-on sums of absolute products by half at a hundred columns. Proof: docs/proofs/detector_profile.md.
+A record is put onto the lattice of multiples of 1/`UNIT` *toward zero*, which never lengthens it.
+That its squares sum to at most UNIT^2 is checked all the same: where that is not known, as of no
+number, it counts as the zero vector. Proof: docs/proofs/detector_profile.md.
 """
 
 from __future__ import annotations

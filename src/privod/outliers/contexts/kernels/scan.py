@@ -1,11 +1,9 @@
 """Judge every context that contains a record, block by block.
 
-A context that contains the record is a choice in every attribute: of free values, where bit j of
-the number of a choice stands for code j + 1, or one of a list of ranges. A context's number has a
-digit for each attribute, the last one lowest. A block is all choices of some of the last
-attribute's values, everything else fixed; of one range, if that attribute is ordered.
-Lists of cells and records are narrowed attribute by attribute, and kept while the attribute's
-choice stays.
+A context's number has a digit for each attribute, the last one lowest: a choice of free values,
+where bit j stands for code j + 1, or one of a list of ranges. A block is all choices of some of the
+last attribute's values, everything else fixed. Lists of cells and records are narrowed attribute by
+attribute, and kept while the attribute's choice stays.
 """
 
 from __future__ import annotations

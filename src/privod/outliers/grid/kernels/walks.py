@@ -1,10 +1,8 @@
 """Walk outward from a cell until enough records are seen [Rauch, Algorithm 1].
 
-Cells are visited by how many steps they are away, those equally far by their index. From the middle
-of a cell that is their order by L1 distance. Over a grid that holds every cell, those of each
-number of steps are listed one after another, the first axis first, which is ascending by index.
-Where only some cells are kept, all others count zero, so at most `n_neighbors` of the nearest
-decide: these are searched for in buckets of cells that agree in their first few axes.
+Cells are visited by how many steps they are away, those equally far by their index. Where only some
+cells are kept, all others count zero, so at most `n_neighbors` of the nearest decide: these are
+searched for in buckets of cells that agree in their first few axes.
 """
 
 from __future__ import annotations
