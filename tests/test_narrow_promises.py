@@ -124,7 +124,8 @@ def test_a_count_that_was_told_without_permission_is_found_by_verify(tmp_path: P
         cost = cost_towards(CROWD, Statement.of(query.guarantee()), 1)
         assert cost is not None
         text = canonical_json(query.to_json())
-        chain.enter_charges(connection, "people", [(state, cost)], text, "nobody", None)
+        asked = chain.Asked("people", text, "nobody")
+        chain.enter_charges(connection, asked, [(state, cost)])
     with pytest.raises(LedgerDamaged, match="tells counts exactly without permission"):
         curator.verify()
 

@@ -35,6 +35,7 @@ from privod.errors import (
 )
 from privod.ledger import chain as ledger
 from privod.ledger import store
+from privod.ledger.chain import Asked
 from privod.ledger.database import Connection
 from privod.ledger.prices import Price, price_of
 from privod.ledger.store import DataSet, ReleaseText, short_text
@@ -128,8 +129,7 @@ class Asking:
                 self._check_size(question, *store.where_rows_are(connection, dataset.name))
                 due = question.charges_due(connection)
                 rows = dataset.domain.max_rows_per_person
-                ledger.check_left(dataset.name, due, rows)
-                ledger.check_token(connection, due, token, rows)
+                ledger.check_left(connection, dataset.name, due, token, rows)
 
     def state(self, query: Query[Any], dataset: DataSet, request_id: str | None = None) -> State:
         """How far the answer to a question has come; charged by anybody, if no id is given."""
@@ -241,16 +241,11 @@ class Asking:
             if begun is not None:
                 return begun
             due = question.charges_due(connection)
-            charges = ledger.charge(
-                connection,
-                of,
-                due,
-                question.text,
-                asker.name,
-                asker.request_id,
-                asker.token,
+            asked = Asked(
+                *(of, question.text, asker.name, asker.request_id, asker.token),
                 question.guarantee.rows_per_person,
             )
+            charges = ledger.charge(connection, asked, due)
             if not again:
                 return PendingAnswer(charges, asker.request_id)
             return work.begin(connection, question.key, charges, asker.request_id)

@@ -17,7 +17,7 @@ from privod.curator.protection import (
     who_is_protected,
 )
 from privod.curator.registration import check_registration
-from privod.curator.results import Answer, Registered, StoredRelease
+from privod.curator.results import Answer, Registered
 from privod.curator.rows import KeptRows, RowStore, Tables
 from privod.curator.server_notes import ServerNotes
 from privod.curator.tokens import TokenStore
@@ -529,11 +529,11 @@ class Curator:
         assert release is not None  # noqa: S101 - else it was not found
         return release.read()
 
-    def stored_release(self, of: str, query: Query[Any]) -> StoredRelease:
-        """Where the stored answer to a question is, once its entry is durable; it is not read."""
+    def stored_release(self, of: str, query: Query[Any]) -> tuple[str, Head]:
+        """Where a stored answer is, and a head that holds it, once durable; it is not read."""
         key = store.question_key(of, self.adapted(query, of).canonical)
         with self.database.lookup() as connection:
-            return StoredRelease(key, str(self._ensure_durable(connection, of, key)))
+            return key, self._ensure_durable(connection, of, key)
 
     def releases(self, of: str) -> tuple[Release[Any], ...]:
         """Every stored answer about a data set."""

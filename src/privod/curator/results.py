@@ -50,14 +50,6 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class StoredRelease:
-    """Where a stored answer is found in the database, and an end of the ledger that holds it."""
-
-    question: str
-    head: str
-
-
-@dataclass(frozen=True)
 class Registered:
     """A data set, and what became of its records, which is for the owner alone.
 

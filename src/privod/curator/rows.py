@@ -175,16 +175,12 @@ class RowStore:
         self.remove_unfinished()
         rows = self.directory
         found = [path for path in rows.iterdir() if path.is_dir()] if rows.is_dir() else []
-        found = [path for path in found if not self.is_being_written(path)]
+        found = [path for path in found if not (path / WRITING).exists()]  # somebody is at it
         latest = time.time() - YOUNGEST_LEFT_BEHIND
         left = [path for path in found if path.name not in used and path.stat().st_mtime < latest]
         for path in left:
             self.forget(path.name)
         return len(left)
-
-    def is_being_written(self, folder: Path) -> bool:
-        """Whether somebody is writing this folder, or was before unfinished ones were removed."""
-        return (folder / WRITING).exists()
 
     def forget(self, name: str) -> None:
         """Remove rows whose registration did not come about."""

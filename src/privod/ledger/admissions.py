@@ -23,16 +23,12 @@ from privod.query.catalog import known_kind, query_from_json
 from privod.query.query import Query, canonical_json
 
 
-def admitted_by(entries: Sequence[Entry]) -> list[SameContexts]:
-    """Whom these entries admitted, in order."""
-    found = [entry.adjacency for entry in entries if entry.kind == "admit"]
-    return [adjacency for adjacency in found if isinstance(adjacency, SameContexts)]
-
-
 def admitted(connection: Connection, root: str) -> list[SameContexts]:
     """The persons about whom may be asked, each with a detector and a column."""
     names = connection.execute("SELECT name FROM datasets WHERE root = ?", root)
-    return admitted_by(read_entries(connection, [str(name) for (name,) in names]))
+    entries = read_entries(connection, [str(name) for (name,) in names])
+    found = [entry.adjacency for entry in entries if entry.kind == "admit"]
+    return [adjacency for adjacency in found if isinstance(adjacency, SameContexts)]
 
 
 def is_admitted(asked: SameContexts, persons: Sequence[SameContexts]) -> bool:

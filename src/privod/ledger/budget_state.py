@@ -81,12 +81,7 @@ class BudgetState:
         """How it counts, as an end of a sentence; "" for plain sums."""
         if self.zcdp is None:
             return ""
-        return f", counted by zcdp: rho {self.spent_rho_text} of {float(self.zcdp.rho):.6g}"
-
-    @property
-    def spent_rho_text(self) -> str:
-        """The rho that is spent, in a few digits."""
-        return f"{float(self.spent_rho):.6g}"
+        return f", counted by zcdp: rho {float(self.spent_rho):.6g} of {float(self.zcdp.rho):.6g}"
 
     @property
     def left(self) -> Loss:

@@ -267,31 +267,25 @@ def carried(state: BudgetState) -> str | None:
     return canonical_json({"rho": str(state.spent_rho), "adding": state.adding})
 
 
-def charge(
-    connection: Connection,
-    dataset: str,
-    due: Sequence[Due],
-    query: str,
-    asked_by: str,
-    request: str | None,
-    token: str | None = None,
-    rows_per_person: int = 1,
-) -> tuple[Charge, ...]:
+@dataclass(frozen=True)
+class Asked:
+    """A question about a data set, as the ledger writes it, and who asks it."""
+
+    dataset: str
+    query: str
+    asked_by: str
+    request: str | None = None
+    token: str | None = None
+    rows_per_person: int = 1
+
+
+def charge(connection: Connection, asked: Asked, due: Sequence[Due]) -> tuple[Charge, ...]:
     """Charge a question to all of these budgets, or, if one would be overspent, to none."""
-    check_left(dataset, due, rows_per_person)
-    check_token(connection, due, token, rows_per_person)
-    return enter_charges(connection, dataset, due, query, asked_by, request, token)
+    check_left(connection, asked.dataset, due, asked.token, asked.rows_per_person)
+    return enter_charges(connection, asked, due)
 
 
-def enter_charges(
-    connection: Connection,
-    dataset: str,
-    due: Sequence[Due],
-    query: str,
-    asked_by: str,
-    request: str | None,
-    token: str | None = None,
-) -> tuple[Charge, ...]:
+def enter_charges(connection: Connection, asked: Asked, due: Sequence[Due]) -> tuple[Charge, ...]:
     """Charge all of these budgets, whatever is left there."""
     charges: list[Charge] = []
     for state, cost in due:
@@ -300,14 +294,14 @@ def enter_charges(
         number = append(
             connection,
             kind="charge",
-            dataset=dataset,
+            dataset=asked.dataset,
             budget=state.number,
             adjacency=canonical_json(state.adjacency.to_json()),
-            query=query,
-            asked_by=asked_by,
+            query=asked.query,
+            asked_by=asked.asked_by,
             ask=charges[0].entry if charges else 0,
-            request=None if charges else request,
-            token=token,
+            request=None if charges else asked.request,
+            token=asked.token,
             details=details,
             **_columns(cost.loss),
         )
@@ -331,20 +325,34 @@ def charges_of(connection: Connection, ask: int) -> tuple[Charge, ...]:
     return tuple(charges)
 
 
-def check_left(dataset: str, due: Sequence[Due], rows_per_person: int) -> None:
-    """Refuse a question that would overspend one of these budgets.
+def check_left(
+    connection: Connection,
+    dataset: str,
+    due: Sequence[Due],
+    token: str | None,
+    rows_per_person: int,
+) -> None:
+    """Refuse a question that would overspend a budget, or what its owner allows a token of one.
 
     What is due counts `rows_per_person` already; the refusal names them.
     """
+    limits = limits_of(connection, due, token)
     for state, cost in due:
+        name, times = state.adjacency.name, _times(state, rows_per_person)
         if state.after(cost) is None:
             brought = f"{state.spent + cost.loss}"
             if state.zcdp is not None:
                 brought += f" and rho {float(state.spent_rho + cost.zcdp.rho):.6g}"
             raise BudgetExceeded(
-                f"The {state.adjacency.name} budget of {dataset!r} allows {state.budget}"
-                f"{_allowed_rho(state)}; this question would bring it to {brought}."
-                f" Left is {state.left}.{_times(state, rows_per_person)} Ask for less."
+                f"The {name} budget of {dataset!r} allows {state.budget}{_allowed_rho(state)}; this"
+                f" question would bring it to {brought}. Left is {state.left}.{times} Ask for less."
+            )
+        allowed = limits.get(state.number)
+        if allowed is not None and allowed.after(cost) is None:
+            raise BudgetExceeded(
+                f"This token may spend {allowed.budget} of the {name} budget; this question would"
+                f" bring it to {allowed.spent + cost.loss}. Left to it is {allowed.left}.{times}"
+                " Ask for less, or ask the owner for more."
             )
 
 
@@ -362,22 +370,6 @@ def _allowed_rho(state: BudgetState) -> str:
         return ""
     part = decimal_text(state.zcdp.approximate_delta)
     return f", or rho {float(state.zcdp.rho):.6g}, with delta {part} for its questions"
-
-
-def check_token(
-    connection: Connection, due: Sequence[Due], token: str | None, rows_per_person: int
-) -> None:
-    """Refuse a question that would bring a token past what its owner allows it of a budget."""
-    limits = limits_of(connection, due, token)
-    for state, cost in due:
-        allowed = limits.get(state.number)
-        if allowed is not None and allowed.after(cost) is None:
-            raise BudgetExceeded(
-                f"This token may spend {allowed.budget} of the {state.adjacency.name} budget; this"
-                f" question would bring it to {allowed.spent + cost.loss}. Left to it is"
-                f" {allowed.left}.{_times(state, rows_per_person)} Ask for less, or ask the owner"
-                " for more."
-            )
 
 
 def limits_of(

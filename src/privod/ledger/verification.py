@@ -168,22 +168,13 @@ def _check_datasets(
     entered = {entry.number: entry for entry in entries if entry.kind == "register"}
     absent = []
     retired = {entry.dataset: entry.number for entry in entries if entry.kind == "retire"}
-    columns = "name, entry, root, continues, domain, registered, folder, seal, retired"
-    for (
-        name,
-        number,
-        root,
-        continues,
-        domain,
-        registered,
-        folder,
-        seal,
-        ended,
-    ) in connection.execute(
-        f"SELECT {columns} FROM datasets ORDER BY entry"  # noqa: S608 - names from above
-    ):
-        entry = entered.pop(number, None)
-        public = store.registration_digest(domain, continues, root, registered, seal)
+    public = "domain, continues, root, registered, seal"
+    found = connection.execute(
+        f"SELECT name, entry, folder, retired, {public} FROM datasets ORDER BY entry"  # noqa: S608 - names from above
+    )
+    for name, number, folder, ended, *told in found:
+        entry, seal = entered.pop(number, None), told[-1]
+        public = store.registration_digest(*told)
         if entry is None or (entry.dataset, entry.digest) != (name, public):
             raise LedgerDamaged(
                 f"The record of data set {name!r} is not the one of entry {number}."

@@ -10,7 +10,7 @@ from privod.ledger import store
 from privod.ledger.acting import who_acts
 from privod.ledger.acts.act import Act
 from privod.ledger.acts.budgets import Reason
-from privod.ledger.chain import Due
+from privod.ledger.chain import Asked, Due
 from privod.ledger.database import Connection
 from privod.ledger.prices import ELSEWHERE, charges_due, price_of
 from privod.ledger.values import Charge
@@ -56,7 +56,7 @@ class ChargeAhead(Act[tuple[Charge, ...]]):
         rows = store.find_dataset(connection, self.of).domain.max_rows_per_person
         name, token = who_acts()
         lost = _entered(self.guarantee, self.reason)
-        return ledger.charge(connection, self.of, due, lost, name, None, token, rows)
+        return ledger.charge(connection, Asked(self.of, lost, name, None, token, rows), due)
 
     def said(self, done: tuple[Charge, ...]) -> str:
         return _said(done)
@@ -90,9 +90,8 @@ class ChargeElsewhere(Act[tuple[Charge, ...]]):
 
     def apply(self, connection: Connection) -> tuple[Charge, ...]:
         name, token = who_acts()
-        text = _entered(self.guarantee, self.reason)
-        due = self._due(connection)
-        return ledger.enter_charges(connection, self.of, due, text, name, None, token)
+        asked = Asked(self.of, _entered(self.guarantee, self.reason), name, None, token)
+        return ledger.enter_charges(connection, asked, self._due(connection))
 
     def said(self, done: tuple[Charge, ...]) -> str:
         return _said(done)

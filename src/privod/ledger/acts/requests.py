@@ -36,9 +36,7 @@ def act_for(request: Request, connection: Connection, reason: str) -> Act[Any]:
 def read_requests(entries: Sequence[Entry]) -> tuple[Request, ...]:
     """Every request among these entries, with what became of it."""
     decided = {
-        entry.ask: "approved" if entry.kind == "approve" else "declined"
-        for entry in entries
-        if entry.kind in ("approve", "decline")
+        entry.ask: f"{entry.kind}d" for entry in entries if entry.kind in ("approve", "decline")
     }
     return tuple(
         Request(
@@ -97,8 +95,6 @@ class FileRequest(Act[Request]):
 class Decision(Act[Request]):
     """What an owner decides about a request."""
 
-    kind: ClassVar[str]
-    decision: ClassVar[str]
     number: Number
     reason: Reason
 
@@ -116,8 +112,8 @@ class Decision(Act[Request]):
 
     def apply(self, connection: Connection) -> Request:
         request = self._request(connection)
-        self.enter(connection, self.kind, {"reason": self.reason}, ask=self.number)
-        return replace(request, decision=self.decision)
+        self.enter(connection, self.name, {"reason": self.reason}, ask=self.number)
+        return replace(request, decision=f"{self.name}d")
 
     def said(self, done: Request) -> str:
         return f"Request {done.number} was {done.decision}."
@@ -130,8 +126,6 @@ class Approve(Decision):
     name: ClassVar[str] = "approve"
     path: ClassVar[str] = "requests/{number}/approve"
     title: ClassVar[str] = "Approve it"
-    kind: ClassVar[str] = "approve"
-    decision: ClassVar[str] = "approved"
 
     def _act(self, connection: Connection) -> Act[Any]:
         return act_for(self._request(connection), connection, self.reason)
@@ -160,5 +154,3 @@ class Decline(Decision):
     name: ClassVar[str] = "decline"
     path: ClassVar[str] = "requests/{number}/decline"
     title: ClassVar[str] = "Decline it"
-    kind: ClassVar[str] = "decline"
-    decision: ClassVar[str] = "declined"
