@@ -191,11 +191,7 @@ class Client:
         return read(Price, as_noun(wire.Price, data))
 
     def ask(self, query: Query[Any], of: str, *, request_id: str | None = None) -> Answer:
-        """Answer a question, at the price that `price` says.
-
-        A request that is lost on the way is sent again under the same id, so it is paid once; and
-        so is one whose server went away, once it is back.
-        """
+        """Answer a question, at the price that `price` says."""
         return read_answer(self._server.ask(query.to_json(), of, request_id))
 
     def jobs(self) -> tuple[wire.JobListed, ...]:

@@ -46,10 +46,7 @@ GROUPS = {
 
 
 class Commands(TyperGroup):
-    """All commands in groups; those of acts are made when one is looked for that is not here.
-
-    What they are made from takes a while to load.
-    """
+    """All commands in groups; those of acts are made when one is looked for that is not here."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as typer calls it
         """The names of all commands, group by group."""

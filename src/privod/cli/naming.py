@@ -37,10 +37,7 @@ def _command(group: Any, typed: Sequence[str]) -> Any:
 
 
 def _options(command: Any) -> dict[str, str]:
-    """The options of a command by the names of their parameters.
-
-    A name that questions have for a parameter of theirs is left to them where they are typed.
-    """
+    """The options of a command by the names of their parameters."""
     options = {
         parameter.name: next(word for word in parameter.opts if word.startswith("--"))
         for parameter in command.params

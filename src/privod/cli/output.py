@@ -59,10 +59,7 @@ def table(
 
 @contextmanager
 def progress_bars(quiet: bool = False) -> Iterator[None]:
-    """Show how far everything inside has come that reports it, on the error stream.
-
-    A terminal shows a bar; a file gets a line now and then, of what takes long.
-    """
+    """Show how far everything inside has come that reports it, on the error stream."""
     if quiet:
         yield
         return

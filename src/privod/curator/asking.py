@@ -42,7 +42,6 @@ from privod.ledger.store import DataSet, ReleaseText, short_text
 from privod.query.query import Query
 from privod.query.size import size_question, size_told
 
-RETIRED = "{0!r} was retired: its rows are deleted. Stored answers stay free."
 LEFT = "The charge of an earlier request stands, and its answer is begun again once they are there."
 
 
@@ -85,9 +84,8 @@ class Asking:
         with self._database.reading() as connection:
             if store.has_release(connection, question.key):
                 return Price((), affordable=True, already_answered=True)
-            _check_open(connection, dataset.name)
+            folder, seal = store.rows_in_use(connection, dataset.name)
             left = work.is_charged(connection, question.key)
-            folder, seal = store.where_rows_are(connection, dataset.name)
             if not left:
                 self._check_size(question, folder, seal)
             size = self._tables.size(dataset.name, folder, seal) or SizeClass(IN_MEMORY)
@@ -164,8 +162,7 @@ class Asking:
         question.check()
         with self._database.reading() as connection:
             left = work.is_charged(connection, question.key)
-            folder, seal = store.where_rows_are(connection, of)
-            _check_open(connection, of)
+            folder, seal = store.rows_in_use(connection, of)
         if left or not paid:
             self._check_rows(question, folder, seal, left=left)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
@@ -236,7 +233,7 @@ class Asking:
             begun = work.begin_again(connection, question.key)
             if begun is None and question.paid_before(connection, asker.request_id):
                 return None  # and no error, which would undo that a key is erased
-            _check_open(connection, of)  # it may have been retired while this waited
+            store.rows_in_use(connection, of)  # it may have been retired while this waited
             self._witnessed.check_may_charge(connection)
             if begun is not None:
                 return begun
@@ -308,9 +305,3 @@ class Asking:
         query = question.query
         release = query.answer(self._tables.of(rows), rows.noise(key, query))
         return written(query, question.guarantee.rows_per_person, release)
-
-
-def _check_open(connection: Connection, of: str) -> None:
-    """Refuse what would be asked of rows that are deleted."""
-    if store.is_retired(connection, of):
-        raise NotFound(RETIRED.format(of))

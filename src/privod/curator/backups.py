@@ -15,10 +15,8 @@ from privod.ledger.values import Verification
 def backup(curator: Curator, destination: str | Path) -> Verification:
     """Copy the ledger and the rows of a running curator to a new directory, and verify the copy.
 
-    Others go on asking meanwhile; the copy is the ledger of one moment. Its head is in what is
-    returned: note it elsewhere, to recognize an old backup later. The copy is marked as a backup:
-    it can be read and verified (`read_only=True`), and answers nothing new before it is put back
-    (`restore`) and accepted (`Curator.accept_restored`).
+    Others go on asking meanwhile. The copy can be read and verified (`read_only=True`); it answers
+    nothing new before it is put back (`restore`) and accepted (`Curator.accept_restored`).
     """
     if not isinstance(curator.database, SQLite):
         raise Unavailable(
@@ -51,10 +49,8 @@ def restore(
 ) -> Verification:
     """Put a backup in a new place and verify it there; the backup stays as it is.
 
-    A backup lacks what was charged after it was made, and where it came from may still answer. So
-    it answers nothing new where it is put back either: open it with `restoring=True`, charge what
-    it lacks (`ChargeElsewhere`), and accept it (`accept_restored`). A head that was noted with the
-    backup, or later, must be in it.
+    It answers nothing new there: open it with `restoring=True`, charge what it lacks
+    (`ChargeElsewhere`) and accept it. A head noted with the backup, or later, must be in it.
     """
     with Curator.open(kept, read_only=True) as copy:
         copy.verify(expected_head)

@@ -135,13 +135,7 @@ def _try(rows: Table, adjacency: Adjacency) -> None:
 def who_is_protected(
     table: Table, adjacencies: Sequence[Adjacency], *, sample: int = SAMPLE
 ) -> Protection:
-    """Count the records that all of these narrow adjacencies protect. NOT private.
-
-    Crowds by distance are counted over all records. Who is alike is counted for a random sample of
-    them. Contexts are compared with and without one record at a time, for such a sample too, and
-    for one of those with the attributes of the persons asked about, who are the likelier to change
-    something.
-    """
+    """Count the records that all of these narrow adjacencies protect. NOT private."""
     check_narrow(adjacencies)
     unit_of = _units(table)
     units = int(unit_of.max(initial=-1)) + 1

@@ -93,10 +93,7 @@ def publish(
     begun: PendingAnswer,
     asked_by: str,
 ) -> Published:
-    """Store the release and erase its key; only what is stored is ever shown.
-
-    What was given up while this run went on, as where a lock was lost, is not stored any more.
-    """
+    """Store the release and erase its key; only what is stored is ever shown."""
     of, ask = question.dataset.name, begun.charges[0].entry
     try:
         with witnessed.database.writing() as connection:

@@ -33,12 +33,8 @@ def check_registration(
 
 
 def _check_same_unit(domain: Domain, first: Domain, root: str) -> None:
-    """Refuse a version whose unit of privacy is not that of the budgets it would share.
-
-    How many rows a person may have is free to change: each question pays for the cap of the version
-    that it is about. Where a person turns into a row, or a row into a person, no price helps.
-    """
-    if domain.person != first.person:
+    """Refuse a version whose unit of privacy is not that of the budgets it would share."""
+    if domain.person != first.person:  # where a person turns into a row, no price helps
         unit = "left out" if first.person is None else repr(first.person)
         rule = f"must be {unit}, as in {root!r}, whose budgets it shares"
         way_out = "What a budget protects, a row or a person, never changes: declare the same."

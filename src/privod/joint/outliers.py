@@ -60,6 +60,13 @@ class OutlierQuestion(JointQuestion):
             way_out = "Give every column a fill, and no person column."
             raise InvalidParameter("domain", rule, list(domain.names), way_out)
 
+    def planned(self, records: int | None) -> int:
+        """How many records a run is planned for; raise if nobody said so."""
+        if records is None:
+            way_out = "Say roughly how many records all parties have with --records."
+            raise InvalidParameter("records", "is needed to plan", None, way_out)
+        return records
+
     def table_guarantee(self) -> None:
         """Nothing that is opened has noise."""
 

@@ -25,10 +25,7 @@ COMPUTING = 3  # parties among whom numbers are shared
 
 @dataclass(frozen=True)
 class Member:
-    """A name and the certificate that stands for it, in PEM.
-
-    Certificates of intermediate authorities may follow it: they vouch for it, and it is pinned.
-    """
+    """A name and the certificate that stands for it, in PEM."""
 
     name: str
     certificate: str

@@ -75,10 +75,7 @@ def rehearse(
     patience: Patience | None = None,
     acts: Mapping[str, Callable[[Seat], JointResult]] | None = None,
 ) -> Rehearsal:
-    """Run all parties and an aggregator in this process: to try a question out, or to compare.
-
-    A party without a table only computes. `acts` are what some parties do instead of taking part.
-    """
+    """Run all in this process; `acts` are what some parties do instead of taking part."""
     roster, identities = make_identities(sorted(tables), "the aggregator", "memory:0")
     question.check_roster(roster)
     domain = next(table.domain for table in tables.values() if table is not None)

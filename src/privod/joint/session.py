@@ -1,10 +1,4 @@
-"""Before anything is computed: does everybody mean the same run, and who holds which key?
-
-Every party signs a fresh X25519 key, together with the run's id and the digests of its roster and
-parameters, with its certificate's key; everybody checks every signature against the pinned roster,
-so an aggregator that relays the keys cannot put its own in between. Whoever does not come is left
-out, unless the run needs it.
-"""
+"""Before anything is computed: does everybody mean the same run, and who holds which key?"""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What an owner permits one by one: persons asked about, and counts that are told exactly.
-
-The list of persons is made without looking at the rows, and whether a person is among them is never
-checked: a table with and one without that person have the same contexts, so a check would tell them
-apart. Counts of unprotected records that no epsilon makes less exact are limited by their number.
-"""
+"""What an owner permits one by one: persons asked about, and counts that are told exactly."""
 
 from __future__ import annotations
 

@@ -53,10 +53,7 @@ def check_beside(of: str, adjacency: Adjacency, budgets: Sequence[BudgetState]) 
 
 
 def ends_with(state: BudgetState, others: Sequence[BudgetState]) -> list[BudgetState]:
-    """Which others must close with a budget, so that what it promised stands.
-
-    Those that sell questions without a bound under it, and those whose charges it would carry.
-    """
+    """Which others must close with a budget, so that what it promised stands."""
     return [] if state.role == "allowance" else list(others)  # those stand beside each other
 
 

@@ -92,9 +92,11 @@ class Database(ABC):
         with self._connected() as driver:
             yield Connection(driver, self._placeholder)
 
-    def reading(self) -> AbstractContextManager[Connection]:
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
         """See everything as it is at one moment."""
-        return self._transaction(self._begin_reading)
+        with self._connected() as driver, self._within(driver, self._begin_reading) as connection:
+            yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -115,11 +117,6 @@ class Database(ABC):
         """Close the connections that nobody uses."""
         with self._mutex:
             _close_all(self._idle)
-
-    @contextmanager
-    def _transaction(self, begin: tuple[str, ...]) -> Iterator[Connection]:
-        with self._connected() as driver, self._within(driver, begin) as connection:
-            yield connection
 
     @contextmanager
     def _within(self, driver: Driver, begin: tuple[str, ...]) -> Iterator[Connection]:

@@ -158,10 +158,7 @@ def check_version(database: Database) -> None:
 
 
 def bring_up_to_date(database: Database) -> None:
-    """Apply the steps that this database has not seen, all or none of them.
-
-    Where nothing can be written, as on a full disk, a database that has seen them all is read.
-    """
+    """Apply the steps that this database has not seen, all or none of them."""
     try:
         _apply_steps(database)
     except Unavailable as problem:

@@ -26,6 +26,17 @@ from privod.ledger.private_files import sync_file
 
 LEDGER_FILE = "ledger.sqlite3"
 FIRST_WAIT = 0.01  # seconds; grows until PATIENCE is used up
+UNAVAILABLE = {
+    ("SQLITE_FULL",): "could not be written: the disk is full. Nothing was changed."
+    " Free some space and ask again.",
+    ("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH"): "cannot be opened for"
+    " writing. Nothing was changed. Check the owner and the permissions of the file and of its"
+    " directory.",
+    ("SQLITE_BUSY",): f"was busy for {PATIENCE} seconds. Nothing was changed. Ask again.",
+    ("SQLITE_IOERR",): "could not be read or written by the disk ({0}). Check the disk; a retry"
+    " with the same request id never pays twice.",
+}
+"""What errors mean, by how their codes begin."""
 
 
 class SQLite(Database):
@@ -47,11 +58,7 @@ class SQLite(Database):
 
     @classmethod
     def copied_from(cls, directory: Path) -> SQLite:
-        """The ledger of a directory that is only read: a copy of it in a temporary place.
-
-        SQLite writes beside a file even to read it, and to read it without its log would miss the
-        latest entries.
-        """
+        """The ledger of a directory that is only read: a copy of it in a temporary place."""
         copy = Path(tempfile.mkdtemp(prefix="privod-"))
         try:
             for name in (LEDGER_FILE, f"{LEDGER_FILE}-wal"):
@@ -86,30 +93,14 @@ class SQLite(Database):
         return connection
 
     def _explain(self, problem: Exception) -> PrivodError:
-        code = getattr(problem, "sqlite_errorname", "") or ""
+        code = getattr(problem, "sqlite_errorname", "") or "no code"
         where = f"The ledger {str(self.path)!r}"
-        if code == "SQLITE_FULL":
-            return Unavailable(
-                f"{where} could not be written: the disk is full. Nothing was changed."
-                " Free some space and ask again."
-            )
-        if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")):
-            return Unavailable(
-                f"{where} cannot be opened for writing. Nothing was changed."
-                " Check the owner and the permissions of the file and of its directory."
-            )
-        if code.startswith("SQLITE_BUSY"):
-            return Unavailable(
-                f"{where} was busy for {PATIENCE} seconds. Nothing was changed. Ask again."
-            )
+        for codes, said in UNAVAILABLE.items():
+            if code.startswith(codes):
+                return Unavailable(f"{where} {said.format(code)}")
         if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return LedgerDamaged(f"{where} is damaged as a file. Restore it from a backup.")
-        if code.startswith("SQLITE_IOERR"):
-            return Unavailable(
-                f"{where} could not be read or written by the disk ({code})."
-                " Check the disk; a retry with the same request id never pays twice."
-            )
-        return LedgerDamaged(f"{where} does not take what privod writes ({code or 'no code'}).")
+        return LedgerDamaged(f"{where} does not take what privod writes ({code}).")
 
     def _make_durable(self, driver: Driver) -> None:  # noqa: ARG002 - its log is a file
         try:

@@ -117,10 +117,11 @@ def where_rows_are(connection: Connection, dataset: str) -> tuple[str, str]:
     return folder, seal
 
 
-def is_retired(connection: Connection, dataset: str) -> bool:
-    """Whether the rows of a data set were deleted for good."""
-    rows = connection.execute("SELECT retired FROM datasets WHERE name = ?", dataset)
-    return rows[0][0] is not None
+def rows_in_use(connection: Connection, dataset: str) -> tuple[str, str]:
+    """The same of rows that may be asked: those of a retired data set are deleted."""
+    if connection.execute("SELECT 1 FROM datasets WHERE name = ? AND retired IS NOT NULL", dataset):
+        raise NotFound(f"{dataset!r} was retired: its rows are deleted. Stored answers stay free.")
+    return where_rows_are(connection, dataset)
 
 
 def question_key(dataset: str, query: str) -> str:

@@ -89,12 +89,7 @@ def find_visitor(curator: Curator, hashed: str) -> Visitor | None:
 
 
 class Sessions:
-    """The browsers that are signed in, at any server process, by the hash of their cookie.
-
-    When a session was last seen is noted once a minute at most. Where nothing can be noted, as on a
-    full disk, a session is held in memory for ten minutes, by this process alone: stored answers
-    can be read, and whatever is asked fails before it is charged.
-    """
+    """Browsers that are signed in, by the hash of their cookie; in memory where a disk is full."""
 
     def __init__(self, notes: ServerNotes) -> None:
         self._notes = notes

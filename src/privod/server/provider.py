@@ -63,11 +63,7 @@ class _Pending:
 
 
 class Provider:
-    """An OpenID Connect provider, asked over HTTPS.
-
-    The issuer is its address, exactly as it names itself. The secret may be empty for a public
-    client. The claim of roles holds "analyst", or "analyst:patients" for one data set.
-    """
+    """An OpenID Connect provider, asked over HTTPS."""
 
     def __init__(
         self,

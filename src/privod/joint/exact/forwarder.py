@@ -164,11 +164,7 @@ class _Link:
 
 
 class Forwarder:
-    """One site's end of the engine's links, in a thread with an event loop.
-
-    `links` has, for each peer's rank, its place on the roster and the keys to send and to receive
-    with.
-    """
+    """One site's end of links: by rank, a peer's place on the roster and keys both ways."""
 
     def __init__(
         self, authority: LocalAuthority, links: Mapping[int, tuple[int, bytes, bytes]]

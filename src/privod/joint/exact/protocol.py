@@ -1,10 +1,4 @@
-"""An exact run, step by step: at a holder, at a computing party, at the aggregator.
-
-A word is the sum of three components modulo 2^64. Computing party i holds components i and i + 1:
-one of them sees uniform words. Every component has two holders, who compare keyed digests of it.
-All that parties tell each other is sealed. No step opens a value: the only words that are put
-together are verdicts, at the holder of their rows, and two bits.
-"""
+"""An exact run, step by step: at a holder, at a computing party, at the aggregator."""
 
 from __future__ import annotations
 

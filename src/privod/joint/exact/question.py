@@ -219,19 +219,11 @@ class ExactOutliers(OutlierQuestion):
     def warning(self) -> str:
         return NOT_PROTECTED
 
-    def expectation(
-        self,
-        records: int | None,
-        n_parties: int,  # noqa: ARG002
-        domain: Domain | None,  # noqa: ARG002
-    ) -> list[str]:
-        if records is None:
-            way_out = "Say roughly how many records all holders have with --records."
-            raise InvalidParameter("records", "is needed to plan", None, way_out)
-        made = self.program(records)
+    def expectation(self, records: int | None, *_: object) -> list[str]:
+        made = self.program(self.planned(records))
         screened = "Every record is a candidate."
         if made.sample:
-            crowd = round(made.fewest / made.sample * records)
+            crowd = round(made.fewest / made.sample * made.rows)
             screened = (
                 f"Verdicts are opened only if at most {made.candidates} records have fewer than"
                 f" about {crowd} others near them, counted in a sample of {made.sample}. An outlier"
@@ -256,12 +248,7 @@ class ExactOutliers(OutlierQuestion):
 
         return take_part(self, seat)
 
-    def host(
-        self,
-        meeting: Meeting,
-        roster: Roster,  # noqa: ARG002
-        domain: Domain | None,  # noqa: ARG002
-    ) -> dict[str, Any]:
+    def host(self, meeting: Meeting, *_: object) -> dict[str, Any]:
         from privod.joint.exact.protocol import host
 
         host(meeting)

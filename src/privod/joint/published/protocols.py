@@ -131,11 +131,7 @@ def aggregate_vertical(question: PublishedOutliers, meeting: Meeting) -> None:
 def uncleared(
     local: Suspects, others: NDArray[np.int64], plan: HashPlan, max_crowd: int
 ) -> NDArray[np.int64]:
-    """Return the local suspects that others' records do not clear [Algorithm 3, lines 28 to 38].
-
-    A bin is valid if others have more records in it than the suspect still needs; it takes
-    `min_shared_tables` valid bins to clear it.
-    """
+    """The local suspects that others' records do not clear [Algorithm 3, lines 28 to 38]."""
     needed = max_crowd - local.neighbors
     valid = (others > needed[None, :]).sum(axis=0)
     kept: NDArray[np.int64] = local.rows[valid < plan.min_shared_tables]

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Domain, Table
-from privod.errors import InvalidParameter
 from privod.joint.outliers import OutlierQuestion, OutlierResult
 from privod.joint.question import Seat
 from privod.joint.roster import Roster
@@ -114,15 +113,8 @@ class PublishedOutliers(HashSettings, OutlierQuestion):
     def secrecy(self) -> Secrecy:
         return Secrecy(f"{self.partition}, as published", LEARNS[self.partition], 0)
 
-    def expectation(
-        self,
-        records: int | None,
-        n_parties: int,
-        domain: Domain | None,  # noqa: ARG002
-    ) -> list[str]:
-        if records is None:
-            way_out = "Say roughly how many records all parties have with --records."
-            raise InvalidParameter("records", "is needed to plan", None, way_out)
+    def expectation(self, records: int | None, n_parties: int, *_: object) -> list[str]:
+        records = self.planned(records)
         plan = self.plan(records)
         near = self.radius / (1 + self.approximation)
         hashes = plan.n_tables * plan.hashes_per_table
@@ -156,12 +148,7 @@ class PublishedOutliers(HashSettings, OutlierQuestion):
             OutlierResult, self, session, run, rows, f"{len(rows)} of {n} records", n_records=n
         )
 
-    def host(
-        self,
-        meeting: Meeting,
-        roster: Roster,  # noqa: ARG002
-        domain: Domain | None,  # noqa: ARG002
-    ) -> dict[str, Any]:
+    def host(self, meeting: Meeting, *_: object) -> dict[str, Any]:
         from privod.joint.published import protocols
 
         if self.over_columns:

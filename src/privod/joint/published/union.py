@@ -32,7 +32,8 @@ class Union:
         """Return the tag of each of one's own names; nobody learns a name."""
         batch = self._times([point_of(name) for name in names], self._scalar)
         for turn in range(len(self._names)):
-            batch = self._relay(f"union, lap {turn + 1}", batch)
+            sent = b"".join(batch)
+            batch = _points(self._channel.trade(f"union, lap {turn + 1}", sent, LARGEST_UNION))
             if turn < len(self._names) - 1:
                 batch = self._times(batch, self._scalar)
         if len(batch) != len(names):
@@ -63,9 +64,6 @@ class Union:
             for start in track(blocks, "encrypting names of bins")
             for point in points[start : start + 1024]
         ]
-
-    def _relay(self, phase: str, batch: list[bytes]) -> list[bytes]:
-        return _points(self._channel.trade(phase, b"".join(batch), LARGEST_UNION))
 
 
 def host_union(meeting: Meeting) -> None:

@@ -6,12 +6,12 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from privod.errors import NotFound
 from privod.server.authentication import find_visitor
 from privod.server.failures import UnknownToken
 from privod.server.jobs.answers import Encoded
@@ -52,10 +52,10 @@ def send(
         status = 206
         told["content-range"] = f"bytes {first}-{end - 1}/{size}"
     told["content-length"] = str(end - first)
-    if found.content is not None:
+    if isinstance(found.content, bytes):
         whole = before + found.content + after
         return Response(whole[first:end], status, told, media_type)
-    pieces = _paced(request, _pieces(found, before, after, first, end))
+    pieces = _paced(request, _pieces(found.content, found.size, before, after, first, end))
     return StreamingResponse(pieces, status, told, media_type)
 
 
@@ -90,17 +90,15 @@ def _range(request: Request, tag: str, size: int) -> tuple[int, int] | None:
 
 
 async def _pieces(
-    found: Encoded, before: bytes, after: bytes, first: int, end: int
+    path: Path, whole: int, before: bytes, after: bytes, first: int, end: int
 ) -> AsyncIterator[bytes]:
     """The bytes from the first to the end, a piece at a time."""
-    inside = len(before), len(before) + found.size
+    inside = len(before), len(before) + whole
     if first < inside[0]:
         yield before[first:end]
     at, until = max(first, inside[0]) - inside[0], min(end, inside[1]) - inside[0]
     if at < until:
-        if found.path is None:
-            raise NotFound("This answer is not encoded.")
-        file = await run_in_threadpool(found.path.open, "rb")
+        file = await run_in_threadpool(path.open, "rb")
         try:
             await run_in_threadpool(file.seek, at)
             while at < until:

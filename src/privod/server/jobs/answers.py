@@ -52,12 +52,11 @@ class Encoded:
     digest: str
     size: int
     head: str
-    content: bytes | None
-    path: Path | None
+    content: bytes | Path
 
     def is_there(self) -> bool:
         """Whether it can be sent: somebody may have emptied the folder."""
-        return self.content is not None or (self.path is not None and self.path.is_file())
+        return isinstance(self.content, bytes) or self.content.is_file()
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,9 @@ class Answers:
     async def summary(self, of: str, key: str, asker: str) -> Summary:
         """A stored answer in a few words."""
         found = await self.encoded(of, key, "summary", asker)
-        text = found.content if found.content is not None else await _read(found)
+        text = found.content
+        if isinstance(text, Path):
+            text = await run_in_threadpool(text.read_bytes)
         asked = self._questions.get((of, key))  # a page of twenty would wait for twenty threads
         if asked is None:
             asked = await run_in_threadpool(self._find, of, key)
@@ -180,7 +181,8 @@ class Answers:
         task = {"kind": "budget", "title": title, "budget": _plain(budget), "charges": drawn}
         digest = hashlib.sha256(json.dumps(task).encode()).hexdigest()
         kept = await self._joined((of, digest, "budget"), task, asker, partial(_drawn, digest))
-        return kept.content or b""
+        assert isinstance(kept.content, bytes)  # noqa: S101 - what is drawn is never a file
+        return kept.content
 
     def close(self) -> None:
         """End the worker processes."""
@@ -257,32 +259,26 @@ def _sent(start: Path, form: str, head: str, sent: bytes) -> Encoded:
     """What a worker encoded: its digest, then its content, which a large one has as a file."""
     digest, content = sent[:DIGEST_BYTES].decode(), sent[DIGEST_BYTES:]
     if content:
-        return Encoded(form, digest, len(content), head, content, None)
+        return Encoded(form, digest, len(content), head, content)
     path = start.with_name(f"{start.name}-{digest}")
-    return Encoded(form, digest, path.stat().st_size, head, None, path)
+    return Encoded(form, digest, path.stat().st_size, head, path)
 
 
 def _drawn(digest: str, content: bytes) -> Encoded:
-    return Encoded("budget", digest, len(content), "", content, None)
+    return Encoded("budget", digest, len(content), "", content)
 
 
 def _held(found: Encoded) -> int:
     """The memory that is taken by what is kept, with its name."""
-    return 500 + len(found.content or b"")
+    return 500 + (len(found.content) if isinstance(found.content, bytes) else 0)
 
 
 def _on_disk(folder: Path, name: str, form: str, head: str) -> Encoded | None:
     """What was encoded before, perhaps by an earlier server."""
     for path in folder.glob(f"{name}-*"):
         digest = path.name.rpartition("-")[2]
-        return Encoded(form, digest, path.stat().st_size, head, None, path)
+        return Encoded(form, digest, path.stat().st_size, head, path)
     return None
-
-
-async def _read(found: Encoded) -> bytes:
-    if found.path is None:
-        raise NotFound("This answer is not encoded.")
-    return await run_in_threadpool(found.path.read_bytes)
 
 
 async def _result(future: Future[bytes]) -> bytes:

@@ -15,11 +15,7 @@ EACH = 1 - (1 - CERTAINTY) / 2  # both counts of a row are within it, by a union
 
 
 def differences(one: Release[Any], other: Release[Any]) -> dict[str, Any] | None:
-    """The cells of two histograms over the same cells, the largest differences first.
-
-    A difference is more than noise, with 95 % certainty for each cell by itself, when it is larger
-    than both margins together. None where the answers do not count the same cells.
-    """
+    """The cells of two histograms, largest differences first; None if they count other cells."""
     if not (isinstance(one.query, Histogram) and isinstance(other.query, Histogram)):
         return None
     first, second = one.value, other.value

@@ -1,9 +1,4 @@
-"""What is imported where workers are forked from: what each of them would have to make ready.
-
-A process gets the compiler ready when it calls its first compiled loop, for more than half a second
-even where that loop is kept on disk, and fonts when it draws its first picture. Here both are done
-once, and every worker has them from its start. No thread is left, so forking stays safe.
-"""
+"""What each worker would have to make ready, done once where workers are forked from."""
 
 from __future__ import annotations
 

@@ -69,11 +69,7 @@ class Worker:
         hear: Callable[[int], None] | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> bytes:
-        """The result of a task; `hear` is told the tenths that are done, `stopped` gives it up.
-
-        What looks at rows has all the time: how long it takes depends on them, so no clock may end
-        it.
-        """
+        """The result of a task; `hear` is told the tenths that are done, `stopped` gives it up."""
         self.prepare(self._of)
         channel = self._channel
         deadline = time.monotonic() + seconds
