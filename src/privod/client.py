@@ -34,7 +34,7 @@ from privod.data.sources import read_with_report, write_parquet
 from privod.engines.size import UNLESS_DECLARED
 from privod.errors import InvalidParameter
 from privod.ledger.acts import Act, OpenBudget
-from privod.privacy import Adjacency, Loss, SameContexts, adjacency_from_json
+from privod.privacy import Adjacency, Loss, SameContexts
 from privod.query.catalog import release_from_json
 from privod.query.query import Query, Release
 from privod.wire.acts import read_done, sent
@@ -161,10 +161,7 @@ class Client:
 
     def admitted(self, of: str) -> tuple[SameContexts, ...]:
         """The persons about whom contexts may be asked, which is public."""
-        found = [
-            adjacency_from_json(person) for person in self._server.get(path_of(of, "admitted"))
-        ]
-        return tuple(person for person in found if isinstance(person, SameContexts))
+        return tuple(as_nouns(SameContexts, self._server.get(path_of(of, "admitted"))))
 
     def who_is_protected(
         self, of: str, adjacency: Adjacency | None = None, *, sample: int = 100

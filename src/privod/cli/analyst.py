@@ -153,7 +153,7 @@ def price(
     from privod.query.preview import epsilon_within, time_told, worth
     from privod.query.size import size_offer
 
-    if within is not None and not _names_epsilon(settings):
+    if within is not None and not any(one.startswith("epsilon=") for one in settings or []):
         settings = [*(settings or []), "epsilon=1"]
     asked = _query(question, settings)
     with curator_at(at) as curator:
@@ -167,7 +167,7 @@ def price(
             charge.adjacency.name,
             str(charge.loss),
             "not enough" if charge.left is None else str(charge.left),
-            _many(charge.questions_left),
+            "without end" if charge.questions_left is None else str(charge.questions_left),
         ]
         for charge in found.charges
     ]
@@ -193,14 +193,6 @@ def price(
         words(offer),
         words(remark),
     )
-
-
-def _many(questions: int | None) -> str:
-    return "without end" if questions is None else str(questions)
-
-
-def _names_epsilon(settings: list[str] | None) -> bool:
-    return any(setting.startswith("epsilon=") for setting in settings or [])
 
 
 @app.command()

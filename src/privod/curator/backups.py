@@ -36,7 +36,9 @@ def backup(curator: Curator, destination: str | Path) -> Verification:
             copy.job_records.drop_waiting()  # the original's server answers them
             copy.server_notes.clear()
             # Rows never change and are there before their entry, so the later copy is complete.
-            _copy_rows(_folders(copy), curator, copy)
+            with copy.database.reading() as connection:
+                kept = connection.execute("SELECT folder FROM datasets WHERE retired IS NULL")
+            _copy_rows([str(folder) for (folder,) in kept], curator, copy)
             return copy.verify()
     except OSError as problem:
         raise Unavailable(
@@ -66,10 +68,3 @@ def _copy_rows(folders: list[str], source: Curator, target: Curator) -> None:
             sync_file(path)
     for path in (target.directory / "rows", target.directory):
         sync_file(path)
-
-
-def _folders(curator: Curator) -> list[str]:
-    """Where rows lie; those of a retired data set are gone."""
-    with curator.database.reading() as connection:
-        found = connection.execute("SELECT folder FROM datasets WHERE retired IS NULL")
-        return [str(row[0]) for row in found]

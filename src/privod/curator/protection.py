@@ -116,20 +116,16 @@ def try_report(domain: Domain, adjacencies: Sequence[Adjacency]) -> None:
     rows = mock_table(domain, TRIED)
     for adjacency in adjacencies:
         try:
-            _try(rows, adjacency)
+            if isinstance(adjacency, SameContexts):
+                for person in persons_in(adjacency.record):
+                    person.space(rows.domain)
+            with suppress(PrivodError):
+                who_is_protected(rows, [adjacency], sample=1)
         except PrivodError:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError):
             rule, way_out = "must be one that the owner's report can read", "Check its numbers."
             raise InvalidParameter("adjacency", rule, adjacency.name, way_out) from None
-
-
-def _try(rows: Table, adjacency: Adjacency) -> None:
-    if isinstance(adjacency, SameContexts):
-        for person in persons_in(adjacency.record):
-            person.space(rows.domain)
-    with suppress(PrivodError):
-        who_is_protected(rows, [adjacency], sample=1)
 
 
 def who_is_protected(

@@ -25,17 +25,12 @@ def check_registration(
     if continues not in known:
         raise NotFound(f"There is no data set {continues!r} to continue.")
     root = known[continues].root
-    _check_same_unit(domain, known[root].domain, root)
+    first = known[root].domain.person
+    if domain.person != first:  # where a person turns into a row, no price helps
+        rule = f"must be {'left out' if first is None else repr(first)}, as in {root!r}, whose"
+        way_out = "What a budget protects, a row or a person, never changes: declare the same."
+        raise InvalidParameter("person", f"{rule} budgets it shares", domain.person, way_out)
     for state in ledger.budgets_of(connection, root):
         if state.closed is None:
             check_possible(state.adjacency, {name: domain})
     return root
-
-
-def _check_same_unit(domain: Domain, first: Domain, root: str) -> None:
-    """Refuse a version whose unit of privacy is not that of the budgets it would share."""
-    if domain.person != first.person:  # where a person turns into a row, no price helps
-        unit = "left out" if first.person is None else repr(first.person)
-        rule = f"must be {unit}, as in {root!r}, whose budgets it shares"
-        way_out = "What a budget protects, a row or a person, never changes: declare the same."
-        raise InvalidParameter("person", rule, domain.person, way_out)

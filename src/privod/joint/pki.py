@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from privod.errors import AlreadyExists
-from privod.joint.roster import Identity, Member, Roster
+from privod.joint.roster import Identity, Member, Roster, key_pem
 
 DAYS = 90  # a test PKI should not live long
 
@@ -35,7 +35,7 @@ def make_identities(
         key = ec.generate_private_key(ec.SECP256R1())
         hosts = (name, host) if name == aggregator else (name,)
         certificate = _certificate(_name(name), key, authority_name, authority_key, hosts=hosts)
-        identities[name] = Identity(name, _pem(certificate), _key_pem(key))
+        identities[name] = Identity(name, _pem(certificate), key_pem(key))
     roster = Roster(
         tuple(Member(name, identities[name].certificate) for name in parties),
         Member(aggregator, identities[aggregator].certificate),
@@ -130,11 +130,3 @@ def _host(host: str) -> x509.GeneralName:
 
 def _pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(serialization.Encoding.PEM).decode()
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )

@@ -174,7 +174,9 @@ class Identity:
         given = os.environ.get(PASSPHRASE_VARIABLE)
         try:
             text = Path(certificate).read_text()
-            key = _opened(Path(private_key).read_bytes(), None if given is None else given.encode())
+            # Without its passphrase, in memory only: TLS libraries want it so.
+            content, passphrase = Path(private_key).read_bytes(), given and given.encode()
+            key = key_pem(serialization.load_pem_private_key(content, passphrase or None))
             (common,) = leaf_of(text).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
         except TypeError:
             raise InvalidData(
@@ -211,10 +213,9 @@ def leaf_of(text: str) -> x509.Certificate:
     return x509.load_pem_x509_certificate(text.encode())
 
 
-def _opened(key: bytes, passphrase: bytes | None) -> bytes:
-    """Return the key without its passphrase, in memory only: TLS libraries want it so."""
-    loaded = serialization.load_pem_private_key(key, passphrase)
-    return loaded.private_bytes(
+def key_pem(key: Any) -> bytes:
+    """Return a private key as PEM, without a passphrase."""
+    return key.private_bytes(  # type: ignore[no-any-return]  # every kind of key has it
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),

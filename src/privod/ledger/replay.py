@@ -69,7 +69,7 @@ def _do_again(replay: Replay, entry: Entry) -> None:
         if state.closed is not None:
             raise LedgerDamaged(f"Entry {entry.number} charges a budget that was closed.")
         elsewhere = entry.query is not None and entry.query.get("name") == ELSEWHERE
-        paid = begun_late(state, entry) if entry.kind == "carry" else _paid(state, entry)
+        paid = begun_late(state, entry) if entry.kind == "carry" else state.after(cost_of(entry))
         if paid is None and not elsewhere:
             raise LedgerDamaged(f"Entry {entry.number} overspends its ledger.")
         replay.budgets[entry.budget] = paid or state.overrun(cost_of(entry))
@@ -129,10 +129,6 @@ def cost_of(entry: Entry) -> Cost:
     return cost
 
 
-def _paid(state: BudgetState, entry: Entry) -> BudgetState | None:
-    return state.after(cost_of(entry))
-
-
 def begun_late(state: BudgetState, entry: Entry) -> BudgetState | None:
     """A budget that opened late, as the entry says that it began."""
     assert entry.loss is not None  # noqa: S101 - looked at by the caller
@@ -172,21 +168,16 @@ def _check_life_cycle(replay: Replay) -> None:
         before = [_still_open(one, number) for one in others if one.number < number]
         if any(one.adjacency == state.adjacency for one in before):
             raise LedgerDamaged(f"Entry {number} opens a budget that there was already.")
-        _check_fits(number, state, before)
+        try:
+            check_not_ended(state.dataset, before)
+            check_beside(state.dataset, state.adjacency, before)
+        except NoPromise:
+            beside = "opens a budget that could not stand beside the others"
+            raise LedgerDamaged(f"Entry {number} {beside}.") from None
         if state.closed is not None:
             found = [as_of(one, state.closed) for one in others]
             for one in ends_with(state, [one for one in found if one is not None]):
                 _check_ended(replay, state.closed, one)
-
-
-def _check_fits(number: int, state: BudgetState, before: list[BudgetState]) -> None:
-    try:
-        check_not_ended(state.dataset, before)
-        check_beside(state.dataset, state.adjacency, before)
-    except NoPromise:
-        raise LedgerDamaged(
-            f"Entry {number} opens a budget that could not stand beside the others."
-        ) from None
 
 
 def _still_open(state: BudgetState, number: int) -> BudgetState:

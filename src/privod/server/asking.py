@@ -249,7 +249,8 @@ def _resume(site: Site, record: JobRecord) -> None:
 def _go_on(site: Site, record: JobRecord) -> None:
     try:
         query = query_from_json(record.query)
-        if _is_stored(site, query, record.dataset):
+        with suppress(NotFound):  # whatever became of the budgets that paid for it
+            site.curator.stored_release(record.dataset, query)
             site.end_record(record.id, "")
             return
         dataset = site.curator.dataset(record.dataset)
@@ -265,14 +266,6 @@ def _go_on(site: Site, record: JobRecord) -> None:
         LOG.error("a job could not be taken over: %s", type(problem).__name__)
         lost = problem_of(AnswerFailed(NOT_TAKEN_OVER))
         site.end_record(record.id, json.dumps(lost["error"]))
-
-
-def _is_stored(site: Site, query: Query[Any], of: str) -> bool:
-    """Whether a question is answered, whatever became of the budgets that paid for it."""
-    with suppress(NotFound):
-        site.curator.stored_release(of, query)
-        return True
-    return False
 
 
 def find_job(site: Site, visitor: Visitor, job_id: str) -> Job[Paid]:
@@ -296,7 +289,10 @@ def find_job(site: Site, visitor: Visitor, job_id: str) -> Job[Paid]:
 def stop(site: Site, visitor: Visitor, job_id: str) -> None:
     """Stop a job, wherever it is worked on; what was charged stays charged."""
     try:
-        site.jobs.stop(job_id, lambda job: _may_stop(visitor, job))
+        owner = visitor.role == "owner"
+        site.jobs.stop(
+            job_id, lambda job: job.asker == visitor.id or (owner and visitor.sees(job.of))
+        )
     except NotFound:
         record = site.curator.job_records.find(job_id)
         own = record is not None and record.asker == visitor.id
@@ -325,8 +321,3 @@ def paid_by(job: Job[Paid]) -> Paid:
     """What a job cost whoever asked for it; nothing to those who joined in."""
     paid = job.result()
     return paid if job.leads else Paid()
-
-
-def _may_stop(visitor: Visitor, job: Job[Paid]) -> bool:
-    """Whether a job is the visitor's own, or about the data of a visiting owner."""
-    return job.asker == visitor.id or (visitor.role == "owner" and visitor.sees(job.of))

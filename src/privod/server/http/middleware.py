@@ -80,7 +80,10 @@ class Middleware:
             headers = Headers(scope=scope)
             self._check_host(headers)
             scope["visitor"] = visitor = await self._identify(scope, headers)
-            self._check_rate(scope, visitor)
+            if visitor is not None:
+                self._site.requests.take(visitor.id)
+            else:
+                self._site.strangers.take(address_of(scope))
             await self._pass(scope, headers, receive, sender)
         except PrivodError as problem:
             await self._fail(scope, receive, sender, problem)
@@ -172,12 +175,6 @@ class Middleware:
         if not cookie:
             return None
         return await run_in_threadpool(self._site.sessions.token_of, cookie)
-
-    def _check_rate(self, scope: Scope, visitor: Visitor | None) -> None:
-        if visitor is not None:
-            self._site.requests.take(visitor.id)
-        else:
-            self._site.strangers.take(address_of(scope))
 
     def _is_upload(self, scope: Scope) -> bool:
         """Whether an owner of the server sends a file."""

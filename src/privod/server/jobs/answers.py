@@ -180,7 +180,11 @@ class Answers:
             drawn.insert(0, ("earlier charges", _plain(earlier)))
         task = {"kind": "budget", "title": title, "budget": _plain(budget), "charges": drawn}
         digest = hashlib.sha256(json.dumps(task).encode()).hexdigest()
-        kept = await self._joined((of, digest, "budget"), task, asker, partial(_drawn, digest))
+
+        def made(drawn: bytes) -> Encoded:
+            return Encoded("budget", digest, len(drawn), "", drawn)
+
+        kept = await self._joined((of, digest, "budget"), task, asker, made)
         assert isinstance(kept.content, bytes)  # noqa: S101 - what is drawn is never a file
         return kept.content
 
@@ -262,10 +266,6 @@ def _sent(start: Path, form: str, head: str, sent: bytes) -> Encoded:
         return Encoded(form, digest, len(content), head, content)
     path = start.with_name(f"{start.name}-{digest}")
     return Encoded(form, digest, path.stat().st_size, head, path)
-
-
-def _drawn(digest: str, content: bytes) -> Encoded:
-    return Encoded("budget", digest, len(content), "", content)
 
 
 def _held(found: Encoded) -> int:

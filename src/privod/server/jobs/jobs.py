@@ -415,7 +415,8 @@ class Jobs(Generic[Result]):
             own = self._own(key, asker)
             if own is not None and not was_left:
                 return own
-            self._check_open()
+            if self._closing.is_set():
+                raise Stopping("The server is stopping. Ask again when it is back.")
             work = self._works.get(key)
             if work is not None and work.stopped.is_set():
                 if work.take_stop_back():
@@ -528,10 +529,6 @@ class Jobs(Generic[Result]):
             thread.join(END_SECONDS)
         for worker in self._workers:
             worker.end()
-
-    def _check_open(self) -> None:
-        if self._closing.is_set():
-            raise Stopping("The server is stopping. Ask again when it is back.")
 
     def _serve(self, worker: Worker) -> None:
         while (taken := self._take()) is not None:
