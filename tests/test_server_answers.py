@@ -24,7 +24,7 @@ from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram, NoisyCounts
 from privod.server.authentication import token_hash
-from privod.server.jobs.comparing import differences
+from privod.server.jobs.encoding import differences
 from privod.server.views.analyst import UNREADABLE
 from privod.server.views.answers import MOST_SCORED
 from privod.server.views.pages import ON_A_PAGE, answer_path

@@ -6,5 +6,5 @@ from privod.cli.app import app, main
 
 __all__ = ["app", "main"]
 
-for _room in ("analyst", "demo", "joint", "keeping", "owner", "rehearsal", "score", "serve"):
+for _room in ("analyst", "demo", "joint", "keeping", "owner", "score", "serve"):
     import_module(f"privod.cli.{_room}")

@@ -18,7 +18,7 @@ from privod.server.authentication import Sessions, Visitor, find_visitor
 from privod.server.failures import UnknownToken
 from privod.server.jobs.answers import Answers
 from privod.server.jobs.jobs import Job, Jobs
-from privod.server.jobs.reports import Reports
+from privod.server.jobs.uploads import Reports
 from privod.server.kept import Kept
 from privod.server.limits import Limits, Pace, RateLimiter
 from privod.server.metrics import Metrics

@@ -9,17 +9,23 @@ import secrets
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from privod import wire
 from privod.errors import NotFound
 from privod.ledger import store
 from privod.ledger.database import Database
 from privod.ledger.engines import open_database
 from privod.ledger.private_files import private_directory
+from privod.query.preview import CERTAINTY
 from privod.query.query import Release, canonical_json
 from privod.query.scorer import Scorable
+from privod.questions.histogram.query import Histogram
 
 Form = Literal["answer", "release", "csv", "svg", "summary"]
 SMALL_BYTES = 64 * 1024  # what is no larger is kept in memory, and needs no room on the disk
+MOST_ROWS = 100
+EACH = 1 - (1 - CERTAINTY) / 2  # both counts of a row are within it, by a union bound
 
 _databases: dict[tuple[str, str | None], Database] = {}
 
@@ -80,4 +86,36 @@ def _summary(release: Release[Any]) -> dict[str, Any]:
         "promise": release.guarantee.in_short(),
         "guarantee": release.guarantee.sentence(),
         "scored_columns": [column.name for column in columns],
+    }
+
+
+def differences(one: Release[Any], other: Release[Any]) -> dict[str, Any] | None:
+    """The cells of two histograms, largest differences first; None if they count other cells."""
+    if not (isinstance(one.query, Histogram) and isinstance(other.query, Histogram)):
+        return None
+    first, second = one.value, other.value
+    if first.axes != second.axes:
+        return None
+    margin = one.query.count_noise.quantile(EACH) + other.query.count_noise.quantile(EACH)
+    apart = second.counts - first.counts
+    order = np.argsort(-np.abs(apart), axis=None, kind="stable")[:MOST_ROWS]
+    rows = []
+    for place in order.tolist():
+        at = np.unravel_index(place, apart.shape)
+        names = [axis.names[int(where)] for axis, where in zip(first.axes, at, strict=True)]
+        rows.append(
+            {
+                "cell": ", ".join(names),
+                "counts": (int(first.counts[at]), int(second.counts[at])),
+                "apart": int(apart[at]),
+                "told": abs(int(apart[at])) > margin,
+            }
+        )
+    beyond = int(np.count_nonzero(np.abs(apart) > margin))
+    return {
+        "rows": rows,
+        "columns": ", ".join(axis.column for axis in first.axes),
+        "margin": margin,
+        "beyond": beyond,
+        "cells": int(apart.size),
     }

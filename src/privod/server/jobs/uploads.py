@@ -1,21 +1,32 @@
-"""Files that owners send: kept in the curator's own directory while they are read, then removed."""
+"""What owners want of rows: a file taken in, who is protected; done in a worker process."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from starlette.datastructures import UploadFile
 
 from privod.curator import Curator, Registered
+from privod.curator.protection import SAMPLE, Protection
 from privod.data import Domain
-from privod.errors import InvalidData, InvalidParameter
-from privod.server.jobs.reports import Reports
+from privod.data.csv_file import CsvDialect
+from privod.data.intake import IntakeReport, LossyIntake
+from privod.engines.size import SizeClass
+from privod.errors import InvalidData, InvalidParameter, LimitReached, Unavailable
+from privod.privacy import Adjacency
+from privod.server.jobs.worker import where
+from privod.server.jobs.workers import TaskFailed, Worker
+from privod.server.limits import Limits
+from privod.wire import Problem
 
 PREFIX = "upload-"  # then the process that takes it in
 ENDINGS = (".csv", ".parquet")
@@ -67,3 +78,81 @@ def _on_disk(curator: Curator, file: UploadFile) -> Iterator[Path]:
         with path.open("wb") as copy:
             shutil.copyfileobj(file.file, copy)
         yield path
+
+
+ONE_AT_A_TIME = (
+    "This server takes in a file or makes a report of who is protected, one at a time. Try again"
+    " when it is done, or run `privod` where the curator is."
+)
+TOO_MUCH = (
+    "This took longer, or more memory, than this server allows an owner. Run `privod` where the"
+    " curator is."
+)
+
+
+class Reports:
+    """A worker for owners, one task at a time, within the server's limits."""
+
+    def __init__(self, curator: Curator, limits: Limits) -> None:
+        self._curator = curator
+        self._limits = limits
+        self._worker = Worker(limits.answer_bytes, limits.result_bytes)
+        self._one = threading.Lock()
+
+    def who_is_protected(
+        self, of: str, adjacency: Adjacency | None = None, *, sample: int = SAMPLE
+    ) -> tuple[Protection, ...]:
+        """Of each narrow promise by itself and, if there are several, of all of them together."""
+        rows, groups = self._curator.narrow_promises(of, adjacency)
+        task = {
+            "kind": "protected",
+            "groups": [[one.to_json() for one in group] for group in groups],
+            "sample": sample,
+            **where(rows),
+        }
+        written = self._run(task, of, 0.0)
+        return tuple(Protection.from_json(one) for one in json.loads(written))
+
+    def keep(
+        self,
+        source: Path,
+        domain: Domain,
+        dialect: CsvDialect | None,
+        size: SizeClass,
+        *,
+        confirmed: bool,
+        intake: IntakeReport | None,
+    ) -> tuple[str, str, IntakeReport]:
+        """Take in the rows of a file, as `RowStore.keep` does; a small one may unpack to a lot."""
+        task = {
+            "kind": "keep",
+            "rows": str(self._curator.rows_folder),
+            "path": str(source),
+            "domain": domain.to_json(),
+            "dialect": None if dialect is None else asdict(dialect),
+            "most_records": size.most_records,
+            "confirmed": confirmed,
+            "intake": None if intake is None else intake.to_json(),
+        }
+        told = json.loads(self._run(task, None, self._limits.report_seconds))
+        if "folder" in told:
+            return told["folder"], told["seal"], IntakeReport.from_json(told["report"])
+        if "lossy" in told:
+            raise LossyIntake(told["message"], IntakeReport.from_json(told["lossy"]))
+        raise Problem(**told).exception()
+
+    def _run(self, task: dict[str, Any], of: str | None, wait: float) -> bytes:
+        if not self._one.acquire(timeout=wait):
+            raise LimitReached(ONE_AT_A_TIME)
+        try:
+            self._worker.prepare(of)
+            return self._worker.run(task, self._limits.report_seconds)
+        except TaskFailed:
+            raise Unavailable(TOO_MUCH) from None
+        finally:
+            self._worker.end()  # it holds rows, and owners ask rarely
+            self._one.release()
+
+    def close(self) -> None:
+        """End the worker process."""
+        self._worker.end()

@@ -31,8 +31,7 @@ from privod.progress import listening
 from privod.query import scoring
 from privod.query.catalog import query_from_json
 from privod.query.scorer import Scorable
-from privod.server.jobs.comparing import differences
-from privod.server.jobs.encoding import encode, read_stored
+from privod.server.jobs.encoding import differences, encode, read_stored
 from privod.wire import problem_of
 
 READY, PROGRESS, DONE, FAILED = b"+", b"p", b"d", b"f"
