@@ -20,8 +20,7 @@ from privod.ledger.witness import Head
 from privod.privacy import AddRemove, Loss, Replace
 from privod.server.jobs import jobs
 from privod.server.limits import Limits
-from privod.server.logs import REQUEST_ID, JsonLines
-from privod.server.metrics import FAMILIES, PREFIX, Metrics, exposition
+from privod.server.metrics import FAMILIES, PREFIX, REQUEST_ID, JsonLines, Metrics, exposition
 from tests.patience import PATIENCE
 from tests.running_server import CANARY, DOMAIN, Running, running
 

@@ -47,7 +47,7 @@ from privod.server.app import API
 from privod.server.failures import STATUS, UnknownToken
 from privod.wire import nouns, problems, reading, requests
 from privod.wire.acts import body_of, sent
-from privod.wire.questions import describe
+from privod.wire.reading import describe
 from tests.running_server import DOMAIN, ROWS, running
 
 texts = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=20)

@@ -49,7 +49,7 @@ def questions(
     """List the questions that can be asked, or explain one."""
     from privod.query.catalog import JOINT_QUESTIONS, QUERIES, kind_of
     from privod.query.parameters import parameters_of
-    from privod.wire.questions import describe
+    from privod.wire.reading import describe
 
     if name is None:
         known = [describe(kind) for kind in QUERIES.values()]

@@ -279,8 +279,7 @@ def party(
         try:
             run_once()
         except ProtocolAborted as problem:  # the next run may be better
-            sys.stderr.write(f"privod: {problem}\n")
-            sys.stderr.flush()
+            typer.echo(f"privod: {problem}", err=True)
             sleep(WAIT_SECONDS)
 
 
@@ -366,8 +365,7 @@ def aggregate(
     patience, may_leave = Patience(coming, stalled), spared(asked, everyone)
     with _progress(as_json), GrpcAggregator(everyone, identity, listen, patience, may_leave) as hub:
         if not as_json:
-            sys.stderr.write(f"privod: listening on port {hub.port}\n")
-            sys.stderr.flush()
+            typer.echo(f"privod: listening on port {hub.port}", err=True)
         done = host(hub.meeting, lambda meeting: run(asked, meeting, identity, everyone, declared))
     if results is not None:
         keep_transcript(results, done, identity, everyone)
@@ -387,8 +385,7 @@ def _progress(as_json: bool) -> Iterator[None]:
 
     def note(phase: str, done: int, total: int | None) -> None:
         if done == total:
-            sys.stderr.write(f"privod: {phase}: done\n")
-            sys.stderr.flush()
+            typer.echo(f"privod: {phase}: done", err=True)
 
     with listening(note):
         yield

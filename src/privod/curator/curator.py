@@ -301,19 +301,8 @@ class Curator:
     ) -> tuple[Protection, ...]:
         """Whom narrow promises protect among the rows, for the owner alone: exact, not private.
 
-        Parameters
-        ----------
-        of : str
-            The data set.
-        adjacency : Adjacency, optional
-            A promise that the owner thinks of, beside those of the allowances that are open.
-        sample : int
-            How many records to take out one by one, where contexts are compared.
-
-        Returns
-        -------
-        tuple of Protection
-            Of each promise by itself and, if there are several, of all of them together.
+        Told of each promise that is open, of `adjacency` if the owner thinks of one, and of all of
+        them together. Where contexts are compared, `sample` records are taken out one by one.
         """
         rows, groups = self.narrow_promises(of, adjacency)
         table = self._tables.of(rows)

@@ -19,7 +19,7 @@ from privod.server.app import make_app
 from privod.server.http.connections import Connections, PromptProtocol
 from privod.server.jobs.uploads import remove_leftovers
 from privod.server.limits import Limits
-from privod.server.logs import log_to_stderr
+from privod.server.metrics import log_to_stderr
 from privod.server.site import LOOPBACK_HOSTS, Site
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The curator's own values from nouns, as a client reads them."""
+"""The curator's own values from nouns, and questions as nouns: what needs the whole library."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from privod.curator import (
 from privod.data import Domain, IntakeReport
 from privod.privacy import Adjacency, adjacency_from_json
 from privod.query.catalog import release_from_json
+from privod.query.parameters import parameters_of, promise_of
 
 Value = TypeVar("Value")
 
@@ -52,3 +53,9 @@ def read_answer(noun: wire.Answer) -> Answer:
 def read_entry(noun: wire.Entry) -> Entry:
     """An entry, without the request id, which is not sent."""
     return read(Entry, noun, request=None)
+
+
+def describe(kind: Any) -> wire.Question:
+    """Describe a question of the catalog, or one between several holders."""
+    parameters = tuple(wire.Parameter.of(parameter) for parameter in parameters_of(kind))
+    return wire.Question(kind.name, kind.question, promise_of(kind), parameters)

@@ -21,7 +21,7 @@ from privod.errors import AnswerFailed, NotAllowed, PrivodError
 from privod.server.authentication import Visitor, find_visitor, token_hash
 from privod.server.failures import UnknownToken
 from privod.server.limits import NoRoom, Slots, TooLarge, TooSlow, network_of
-from privod.server.logs import REQUEST_ID
+from privod.server.metrics import REQUEST_ID
 from privod.server.site import Site
 
 API_PREFIX = "/api/"

@@ -32,7 +32,7 @@ from privod.server.site import site_of, visitor_of
 from privod.server.views.forms import DECLARED, read_json
 from privod.server.views.media import CSV, JSON, METRICS, PICTURE_HEADERS, SVG
 from privod.server.views.watching import gathered
-from privod.wire.questions import describe
+from privod.wire.reading import describe
 
 Dataset = Annotated[
     str, Path(max_length=200, description="A data set's name; a slash in it is %252F.")
