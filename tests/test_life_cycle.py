@@ -26,7 +26,6 @@ from privod.errors import (
     NotFound,
 )
 from privod.ledger import chain
-from privod.ledger.acting import acting
 from privod.ledger.acts import (
     Approve,
     CloseBudget,
@@ -37,6 +36,7 @@ from privod.ledger.acts import (
     Retire,
     budgets,
 )
+from privod.ledger.chain import acting
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.privacy import AddRemove, AdmittedContexts, Loss, Replace
 from tests.test_allowances import (

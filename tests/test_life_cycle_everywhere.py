@@ -26,7 +26,6 @@ from privod.errors import (
     NotFound,
     Unavailable,
 )
-from privod.ledger.acting import token_id
 from privod.ledger.acts import (
     AdmitPerson,
     AllowExactCounts,
@@ -37,6 +36,7 @@ from privod.ledger.acts import (
     RaiseBudget,
     Retire,
 )
+from privod.ledger.chain import token_id
 from privod.ledger.witness import kept_for
 from privod.ledger.witness_elsewhere import WitnessElsewhere
 from privod.privacy import AddRemove, AdmittedContexts, InCrowd, Loss, SameContexts

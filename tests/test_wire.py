@@ -35,7 +35,7 @@ from privod.curator import (
 from privod.data import Categorical, ColumnReport, Domain, IntakeReport, Numeric
 from privod.errors import BudgetExceeded, InvalidData, InvalidParameter, NotAllowed, PrivodError
 from privod.ledger import acts
-from privod.ledger.acting import ID_LENGTH
+from privod.ledger.chain import ID_LENGTH
 from privod.mechanisms import secure
 from privod.privacy import AddRemove, Adjacency, Guarantee, InCrowd, Loss, Replace, SameContexts
 from privod.query.catalog import QUERIES

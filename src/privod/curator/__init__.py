@@ -6,7 +6,6 @@ from privod.curator.protection import Protection, who_is_protected
 from privod.curator.questions import adapted
 from privod.curator.results import Answer, Registered
 from privod.curator.tokens import ROLES, Role, Token, TokenStore
-from privod.ledger.acting import acting
 from privod.ledger.acts import (
     AdmitPerson,
     AllowExactCounts,
@@ -22,7 +21,7 @@ from privod.ledger.acts import (
     Retire,
 )
 from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
-from privod.ledger.chain import Entry
+from privod.ledger.chain import Entry, acting
 from privod.ledger.prices import Price, fitting
 from privod.ledger.store import DataSet
 from privod.ledger.values import Charge, PricedCharge, Request, Verification

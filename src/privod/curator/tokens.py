@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from privod.errors import AlreadyExists, InvalidParameter, NotFound
-from privod.ledger.acting import token_id
-from privod.ledger.chain import append, now
+from privod.ledger.chain import append, now, token_id
 from privod.ledger.database import Connection, Database
 from privod.ledger.store import find_dataset, short_text
 from privod.query.query import canonical_json

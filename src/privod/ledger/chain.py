@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -17,7 +19,6 @@ from operator import itemgetter
 from typing import Any
 
 from privod.errors import BudgetExceeded, InvalidParameter
-from privod.ledger.acting import who_acts
 from privod.ledger.budget_state import BudgetState
 from privod.ledger.database import Connection
 from privod.ledger.values import Charge
@@ -453,3 +454,28 @@ def _spend(connection: Connection, state: BudgetState) -> None:
 
 def _columns(loss: Loss) -> dict[str, str]:
     return {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
+
+
+ID_LENGTH = 16
+
+_WHO: ContextVar[tuple[str, str | None]] = ContextVar("who acts", default=("owner", None))
+
+
+@contextmanager
+def acting(name: str, token: str | None) -> Iterator[None]:
+    """Let entries that name nobody themselves say this name and token id."""
+    before = _WHO.set((name, token))
+    try:
+        yield
+    finally:
+        _WHO.reset(before)
+
+
+def who_acts() -> tuple[str, str | None]:
+    """The name, and the id of the token if there is one; the owner at the machine has none."""
+    return _WHO.get()
+
+
+def token_id(hashed: str) -> str:
+    """The name of a token in lists, addresses and entries, by its hash; it opens nothing."""
+    return hashed[:ID_LENGTH]

@@ -10,10 +10,9 @@ from typing import Any, Protocol
 from privod.errors import LedgerDamaged, PrivodError
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.acting import token_id
 from privod.ledger.admissions import ExactCounts, is_admitted
 from privod.ledger.budget_state import BudgetState
-from privod.ledger.chain import FIELDS, Entry, digest
+from privod.ledger.chain import FIELDS, Entry, digest, token_id
 from privod.ledger.database import Connection, Database
 from privod.ledger.prices import (
     ELSEWHERE,
@@ -62,14 +61,14 @@ def verify(
     database: Database,
     rows: SealedRows,
     expected_head: str | None,
-    witnesses: Witnesses | None = None,
+    witnesses: Witnesses,
 ) -> Verification:
     """Recompute everything; raise `LedgerDamaged` naming the first entry that is wrong."""
     wanted = None if expected_head is None else Head.read(expected_head.strip(), "expected_head")
     findings = database.check_file()
     if findings:
         raise LedgerDamaged(f"The database file is damaged: {findings}. Restore it from a backup.")
-    seen = () if witnesses is None else witnesses.read()
+    seen = witnesses.read()
     with database.reading() as connection:
         entries = _check_chain(connection)
         if wanted is not None:
@@ -81,8 +80,7 @@ def verify(
         _check_releases(connection, replay)
         _check_tokens(connection, entries)
         _check_limits(connection, entries)
-        if witnesses is not None:
-            witnesses.check(connection, seen)
+        witnesses.check(connection, seen)
         length, last = ledger.read_head(connection)
         is_copy = bool(connection.execute("SELECT backup FROM head")[0][0])
     return Verification(

@@ -7,10 +7,9 @@ from typing import ClassVar
 
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.acting import who_acts
 from privod.ledger.acts.act import Act
 from privod.ledger.acts.budgets import Reason
-from privod.ledger.chain import Asked, Due
+from privod.ledger.chain import Asked, Due, who_acts
 from privod.ledger.database import Connection
 from privod.ledger.prices import ELSEWHERE, charges_due, price_of
 from privod.ledger.values import Charge

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from privod.errors import AlreadyExists, InvalidParameter, NoPromise, NotFound
-from privod.ledger.acting import token_id
 from privod.ledger.acts.act import Act, Told
 from privod.ledger.acts.budgets import Reason, Under, open_budget_of
 from privod.ledger.admissions import admitted, exact_counts_of
 from privod.ledger.budget_state import BudgetState
+from privod.ledger.chain import token_id
 from privod.ledger.database import Connection
 from privod.outliers.contexts.detectors import LocalOutlierFactor, PluggedIn, detector
 from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts, ZcdpBudget

@@ -9,11 +9,10 @@ from typing import Annotated, Any, ClassVar
 from privod.errors import AlreadyExists, InvalidParameter, NotFound
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.acting import who_acts
 from privod.ledger.acts.act import Act, Told
 from privod.ledger.acts.budgets import OpenBudget, RaiseBudget, Reason, Under
 from privod.ledger.acts.permissions import AdmitPerson
-from privod.ledger.chain import Entry
+from privod.ledger.chain import Entry, who_acts
 from privod.ledger.database import Connection
 from privod.ledger.values import Request
 from privod.privacy import Adjacency, Loss, SameContexts
