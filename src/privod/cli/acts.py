@@ -93,10 +93,7 @@ def _read(part: Part, typed: Any) -> Any:
 
 
 def _confirmed(curator: AnyCurator, act: Act[Done], yes: bool, as_json: bool) -> Done:
-    """Do an act; what it means is said first, and what it gives up must be confirmed.
-
-    What gives nothing up is asked about only where somebody is there to answer.
-    """
+    """Do an act; what it means is said first, and what it gives up must be confirmed."""
     meaning = "" if yes or as_json else act.means(curator)
     if meaning:
         sys.stderr.write(meaning + "\n")

@@ -96,10 +96,7 @@ class RowStore:
         confirmed: bool = False,
         intake: IntakeReport | None = None,
     ) -> tuple[str, str, IntakeReport]:
-        """Write the records of a source durably, portion by portion, and what became of them.
-
-        Returns their folder's name, their seal and the report; `intake` is kept in its place.
-        """
+        """Write the records of a source durably; their folder's name, their seal and the report."""
         taken, lines = Intake(domain, dialect), LineTally()
         with self._new_folder() as folder:
             salt = secrets.token_bytes(SALT_BYTES)

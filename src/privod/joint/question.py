@@ -251,10 +251,7 @@ class JointQuestion(ABC):
 
 
 def check_one_record_each(domain: Domain) -> None:
-    """Raise where a person may have several records: the guarantee of a run is for one.
-
-    Parties do not know whom they share, so no cap holds over all of them.
-    """
+    """Raise where a person may have several records: the guarantee of a run is for one."""
     if domain.max_rows_per_person > 1:
         rule = "must be 1 in a joint run: its promise is for one record"
         way_out = (

@@ -295,10 +295,7 @@ def costs_before(
 
 
 def begun_with(state: BudgetState, costs: Iterable[Cost]) -> tuple[BudgetState, bool]:
-    """A new budget after these questions, asked in this order, and whether it could pay them all.
-
-    As if it had been there from the start: so its promise holds for them too.
-    """
+    """A new budget after these questions, in this order, and whether it could pay them all."""
     could = True
     for cost in costs:
         paid = state.after(cost)

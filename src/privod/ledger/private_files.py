@@ -16,11 +16,7 @@ _mutex = threading.Lock()
 
 
 def private_directory(path: Path) -> None:
-    """Make a directory for its owner alone; one that is there keeps its mode.
-
-    Who may write to it could put another ledger in the place of ours, so this is warned of. Who may
-    only read it sees names, since what we put there is closed by itself.
-    """
+    """Make a directory for its owner alone; one that is there keeps its mode."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.stat().st_mode & OTHERS_WRITE:
         warnings.warn(
@@ -31,10 +27,7 @@ def private_directory(path: Path) -> None:
 
 
 def private_file(path: Path) -> None:
-    """Make an empty file for its owner alone, or close one of ours that is open to others.
-
-    What the system refuses is left for whoever opens the file to tell.
-    """
+    """Make an empty file for its owner alone, or close one of ours that is open to others."""
     # A file that exists is not opened here: to close it again would free every lock that SQLite
     # holds on it in this process. The mutex keeps others from locking one that is being made.
     with _mutex, suppress(OSError):

@@ -1,9 +1,4 @@
-"""Nouns to JSON and back, by the types of their fields, without further packages.
-
-Writing is plain: a frozen dataclass is an object of its fields. Reading trusts nothing: whatever a
-server or a file sends either has the declared types or ends in one `InvalidData`. Fields that are
-not known are passed over, so that an older client reads a newer server.
-"""
+"""Nouns to JSON and back, by the types of their fields; reading trusts nothing."""
 
 from __future__ import annotations
 

@@ -117,11 +117,7 @@ class Connection:
         return str(self._http.base_url)
 
     def ask(self, query: Mapping[str, Any], of: str, request_id: str | None = None) -> Answer:
-        """Ask a question, by its name and parameters, and wait for the answer.
-
-        A request that is lost on the way is sent again under the same id, so it is paid once; and
-        so is one whose server went away, once it is back.
-        """
+        """Ask a question and wait for the answer; sent again under the same id, it is paid once."""
         asked = Ask(dict(query), request_id or secrets.token_hex(16), WAIT)
         pause, away_since = FIRST_PAUSE, None
         while True:

@@ -17,11 +17,7 @@ LARGEST_UNION = 1 << 33  # bytes of one relayed batch
 
 
 class Union:
-    """A party's end of a union: names of bins as points of ristretto255, times everybody's secret.
-
-    Multiplication by secret scalars commutes, so equal names end as equal tags whoever began, and
-    a tag tells nothing about its name to whoever lacks one of the scalars.
-    """
+    """A party's end of a union: names of bins as points of ristretto255, times secrets."""
 
     def __init__(self, channel: Channel, session: Session) -> None:
         self._channel = channel

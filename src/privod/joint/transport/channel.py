@@ -84,11 +84,7 @@ class Channel(ABC):
 
 
 class Meeting:
-    """The aggregator's side of a run.
-
-    The protocol calls `collect` and `reply`, step by step; transports call the rest from their own
-    threads. The loss of a party in `spared` ends nothing: the run goes on without it.
-    """
+    """The aggregator's side of a run, which goes on without parties that are `spared` and lost."""
 
     def __init__(
         self,

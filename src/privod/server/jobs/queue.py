@@ -35,11 +35,7 @@ class FairQueue(Generic[Item]):
         self._lines.setdefault(asker, deque()).append((item, is_long))
 
     def take(self, wanted: Callable[[Item], bool]) -> Taken[Item] | None:
-        """The next item that may go out: of those with the fewest out, the longest not served.
-
-        In a line, a short item passes long ones that may not go out yet. What is no longer wanted
-        is dropped.
-        """
+        """The next item that may go out: of those with the fewest out, the longest not served."""
         for asker in sorted(self._lines, key=self._out.__getitem__):
             line = deque(one for one in self._lines[asker] if wanted(one[0]))
             place = next((n for n, one in enumerate(line) if self._may_go(asker, one[1])), None)
