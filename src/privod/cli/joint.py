@@ -21,6 +21,7 @@ from privod.progress import listening
 if TYPE_CHECKING:
     from privod.joint.contributions import SentRecords
     from privod.joint.question import JointQuestion, JointResult
+    from privod.joint.roster import Roster
     from privod.privacy import Guarantee
 
 WAIT_SECONDS = 1.0  # until a daemon looks again
@@ -113,13 +114,9 @@ def approve_run(
 ) -> None:
     """Let `privod party --daemon` take part in runs of exactly this question and roster."""
     from privod.joint.approvals import Approvals, subject_of
-    from privod.joint.question import joint_question
-    from privod.joint.roster import Roster
 
-    asked = joint_question(_read_json(question, "question"))
+    asked, everyone = _meant(question, roster)
     declared = read_domain(domain)
-    everyone = Roster.load(roster)
-    asked.check_roster(everyone)
     asked.check(declared)
     if asked.approved_singly and (runs != 1 or record is None):
         rule = "must be one at a time for this question, with your ledger of runs"
@@ -164,15 +161,10 @@ def flare_job(
 ) -> None:
     """Write a job of NVIDIA FLARE for a joint run."""
     from privod.joint.flare import write_job
-    from privod.joint.question import joint_question
-    from privod.joint.roster import Roster
     from privod.joint.transport.channel import Patience
 
-    asked = joint_question(_read_json(question, "question"))
-    everyone = Roster.load(roster)
-    asked.check_roster(everyone)
-    declared = read_domain(domain)
-    write_job(folder, asked, everyone, declared, Patience(coming, stalled))
+    asked, everyone = _meant(question, roster)
+    write_job(folder, asked, everyone, read_domain(domain), Patience(coming, stalled))
     lines = [f"Wrote the job {str(folder)!r}.", asked.secrecy().sentence()]
     emit({"written": str(folder)}, as_json, words("\n".join(lines)))
 
@@ -237,14 +229,12 @@ def party(
     """Take part in a joint run with your own rows; they stay here."""
     from privod.joint.approvals import Approvals, subject_of
     from privod.joint.contributions import Contributions
-    from privod.joint.question import joint_question
-    from privod.joint.roster import Identity, Roster
+    from privod.joint.roster import Identity
     from privod.joint.site import Site
     from privod.joint.transport.channel import Patience
     from privod.joint.transport.grpc import GrpcChannel
 
-    asked = joint_question(_read_json(question, "question"))
-    everyone = Roster.load(roster)
+    asked, everyone = _meant(question, roster)
     site = Site(
         identity=Identity.load(certificate, key),
         data=data,
@@ -281,6 +271,16 @@ def party(
         except ProtocolAborted as problem:  # the next run may be better
             typer.echo(f"privod: {problem}", err=True)
             sleep(WAIT_SECONDS)
+
+
+def _meant(question: Path, roster: Path) -> tuple[JointQuestion, Roster]:
+    """The question and the roster of a run that these participants can make."""
+    from privod.joint.question import joint_question
+    from privod.joint.roster import Roster
+
+    asked, everyone = joint_question(_read_json(question, "question")), Roster.load(roster)
+    asked.check_roster(everyone)
+    return asked, everyone
 
 
 def _show(answer: JointResult, as_json: bool) -> None:
@@ -348,16 +348,14 @@ def aggregate(
     as_json: AsJson = False,
 ) -> None:
     """Add up what parties send, for one run; you need no data, and see only hidden numbers."""
-    from privod.joint.question import joint_question
     from privod.joint.results import keep_transcript
-    from privod.joint.roster import Identity, Roster
+    from privod.joint.roster import Identity
     from privod.joint.run import aggregate as run
     from privod.joint.run import spared
     from privod.joint.transport.channel import Patience, host
     from privod.joint.transport.grpc import GrpcAggregator
 
-    asked = joint_question(_read_json(question, "question"))
-    everyone = Roster.load(roster)
+    asked, everyone = _meant(question, roster)
     identity = Identity.load(certificate, key)
     declared = None if domain is None else read_domain(domain)
     identity.check_on(everyone)

@@ -27,23 +27,15 @@ class Run:
     @classmethod
     def from_json(cls, run: dict[str, Any]) -> Run:
         """Read an entry."""
-        return cls(
-            tuple(map(str, run["parties"])),
-            tuple(map(str, run["columns"])),
-            None if run["guarantee"] is None else Guarantee.from_json(run["guarantee"]),
-            str(run["begun"]),
-            str(run["result"]),
-        )
+        told = None if run["guarantee"] is None else Guarantee.from_json(run["guarantee"])
+        parties, columns = tuple(map(str, run["parties"])), tuple(map(str, run["columns"]))
+        return cls(parties, columns, told, str(run["begun"]), str(run["result"]))
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""
-        return {
-            "parties": list(self.parties),
-            "columns": list(self.columns),
-            "guarantee": None if self.promise is None else self.promise.to_json(),
-            "begun": self.begun,
-            "result": self.result,
-        }
+        told = {"parties": list(self.parties), "columns": list(self.columns)}
+        promised = None if self.promise is None else self.promise.to_json()
+        return {**told, "guarantee": promised, "begun": self.begun, "result": self.result}
 
     def sentence(self) -> str:
         """The run in one line."""
