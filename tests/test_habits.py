@@ -92,7 +92,7 @@ def test_both_distributions_carry_the_addresses_through_their_sources(
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / distribution / name, source / name)
     package = "privod_client" if distribution else "privod"
-    for folder in ("", "ledger", "wire"):
+    for folder in ("", "ledger", "privacy", "wire"):
         (source / "src" / package / folder).mkdir(parents=True)
         (source / "src" / package / folder / "__init__.py").touch()
     (source / "src" / package / "version.py").write_text('__version__ = "9.9"\n')
