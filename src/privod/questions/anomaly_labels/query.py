@@ -67,7 +67,7 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
         at most; numbers differ by more than their tolerance (0), categories if they are not equal.
         tail(): those as far out or farther, on the side of a numeric column where they are fewest.
     edit_margin : int or None
-        Within how many edits a protected record is normal, from 1; None protects every record.
+        Within how many edits a protected record is normal, from 1. None protects every record.
     """
 
     name: ClassVar[str] = "anomaly-labels"

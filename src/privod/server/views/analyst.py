@@ -302,7 +302,7 @@ def my_questions(request: Request) -> Response:
         else:
             at = answer_path(record.dataset, query) if state == "done" else f"/jobs/{record.id}"
             one |= {"question": query.question, "at": None if told else at}
-            asked = ", ".join(f"{name} {text}" for name, text in written(query))
+            asked = ", ".join(f"{name} {text}" for name, text in written(query) if text != "none")
         shown.append(one | {"state": STATES[state], "asked": shorten(asked, LONGEST_ASKED)})
     return page(
         request,
