@@ -30,7 +30,7 @@ def draw(release: Release[tuple[Numeric, ...]]) -> Figure:
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_yticks(places, [called(column.name) for column in columns])
     axes.set_xticks([])
-    axes.set_xlim(-1.4, 1.4)
+    axes.set_xlim(min(0, *lefts) - 0.25, max(0, *rights) + 0.25)
     axes.set_xlabel("each column in its own unit, zero in common")
     axes.grid(False)
     return figure
