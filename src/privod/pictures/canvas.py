@@ -121,8 +121,9 @@ def summed(counts: NDArray[np.int64], bars: int) -> NDArray[np.int64]:
 
 def few_ticks(names: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
     """Where a row of cells is named: everywhere, or at evenly spaced cells of many."""
-    places = np.arange(0, len(names), -(-len(names) // MOST_TICKS) or 1)
-    return places, [names[place] for place in places]
+    step = -(-len(names) // MOST_TICKS) or 1
+    places = np.arange(0, len(names), step, dtype=np.int64)
+    return places, list(names[::step])
 
 
 def shorten_texts(figure: Figure) -> Figure:
