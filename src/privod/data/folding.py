@@ -24,7 +24,6 @@ State = TypeVar("State")
 
 ROWS_WORTH_A_THREAD = 200_000
 MOST_LOOKED_AT = 1 << 14  # rows that stand for all where only time depends on it
-AT_ONCE = 2048  # rows laid side by side at a time, so that they stay in the cache
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,11 @@ class Block:
 
 
 def side_by_side(columns: list[NDArray[Any]], length: int, kind: Any) -> NDArray[Any]:
-    """Columns as one array of shape (length, columns)."""
-    rows = np.empty((length, len(columns)), kind)
-    for start in range(0, length, AT_ONCE):
-        for place, column in enumerate(columns):
-            rows[start : start + AT_ONCE, place] = column[start : start + AT_ONCE]
-    return rows
+    """Columns as one array of shape (length, columns), each column in one piece of memory."""
+    rows = np.empty((len(columns), length), kind)
+    for place, column in enumerate(columns):
+        rows[place] = column
+    return rows.T
 
 
 def one_block(blocks: Iterable[Block], length: int, width: tuple[int, int]) -> Block:

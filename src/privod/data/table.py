@@ -29,6 +29,7 @@ from privod.data.folding import (
     RowSums,
     Sweep,
     folded_in_threads,
+    one_block,
     side_by_side,
     swept,
 )
@@ -112,10 +113,8 @@ class RowsInMemory:
 
     def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
         """All rows of some columns, in the order in which they came."""
-        return Block(
-            side_by_side([self._numbers[name] for name in numbers], self._length, np.float64),
-            side_by_side([self._codes[name] for name in codes], self._length, np.int64),
-        )
+        blocks = self.in_order(numbers, codes)
+        return one_block(blocks, self._length, (len(numbers), len(codes)))
 
     def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
         return self._blocks(Records(tuple(numbers), tuple(codes)), 0, self._length)
@@ -275,7 +274,7 @@ class Table:
             return rows.codes
         numbers, codes = iter(rows.numbers.T), iter(rows.codes.T)
         columns_of = [next(numbers if name in ordered else codes) for name in names]
-        return side_by_side(columns_of, len(rows), np.int64)
+        return np.ascontiguousarray(side_by_side(columns_of, len(rows), np.int64))
 
     def columns(self) -> dict[str, Any]:
         """The stored rows as columns that make an equal table again; persons are mere numbers."""

@@ -40,11 +40,12 @@ def settle(rows: Floats, places: Ints, ends: Floats, fills: Floats) -> Floats:
 
     `ends` are the lower and upper ends of the columns' ranges, shape (2, columns).
     """
-    settled = np.empty((rows.shape[0], places.size))
-    for row in range(rows.shape[0]):
-        for column in range(places.size):
-            value = rows[row, places[column]]
-            value = fills[column] if np.isnan(value) else value
-            value = ends[0, column] if value < ends[0, column] else value
-            settled[row, column] = ends[1, column] if value > ends[1, column] else value
-    return settled
+    settled = np.empty((places.size, rows.shape[0]))
+    for column in range(places.size):
+        place, low, high, fill = places[column], ends[0, column], ends[1, column], fills[column]
+        for row in range(rows.shape[0]):
+            value = rows[row, place]
+            value = fill if np.isnan(value) else value
+            value = low if value < low else value
+            settled[column, row] = high if value > high else value
+    return settled.T
