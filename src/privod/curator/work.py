@@ -33,7 +33,7 @@ State = Literal["waiting", "charged", "stored", "failed"]
 
 KEPT_DAYS = 30  # after it ended
 MOST_LISTED = 1000
-MOST_RUNS = 4  # the first one and three more
+MOST_RUNS = 10  # so that servers which are killed one after the other lose no answer
 _FIELDS = "id, server, asker, asked_by, dataset, query, request, time, outcome"
 _RECORD = f"SELECT {_FIELDS} FROM jobs"  # noqa: S608 - constants
 
