@@ -70,6 +70,7 @@ def tell(directory: Path) -> Story:
 
 
 def _chapters(curator: Curator, stays: Table) -> Iterator[Chapter]:
+    noisy_map = Histogram(columns=("heart_rate", "pressure"), bins=25, epsilon="0.1")
     yield Chapter(
         "20,000 hospital stays that nobody may see",
         (
@@ -78,7 +79,7 @@ def _chapters(curator: Curator, stays: Table) -> Iterator[Chapter]:
             " noisy or a random choice. Counts state their margin of error. What the curator"
             " answers is charged to a privacy budget first.",
         ),
-        _noisy_map(curator),
+        svg(draw(curator.ask(noisy_map, DATASET).release)),
     )
     detector = PrivateDetector(EPSILON, contamination=0.01).fit(_points(stays))
     yield _detector(detector, stays)
@@ -87,12 +88,6 @@ def _chapters(curator: Curator, stays: Table) -> Iterator[Chapter]:
     yield _person(curator)
     yield _together(stays)
     yield _ledger(curator)
-
-
-def _noisy_map(curator: Curator) -> bytes:
-    """What an analyst sees of two columns for a tenth of epsilon: noisy counts, and no stay."""
-    asked = Histogram(columns=("heart_rate", "pressure"), bins=25, epsilon="0.1")
-    return svg(draw(curator.ask(asked, DATASET).release))
 
 
 def _points(table: Table) -> Floats:

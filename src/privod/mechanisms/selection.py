@@ -133,7 +133,9 @@ class _Choice(_Chosen):
     @classmethod
     def for_loss(cls, epsilon: Number, sensitivity: Number, *, monotone: bool = False) -> Self:
         """The choice that loses exactly `epsilon`."""
-        return cls(_scale_for(epsilon, sensitivity, monotone), monotone)
+        changes = 1 if monotone else 2
+        scale = changes * positive(sensitivity, "sensitivity") / positive(epsilon, "epsilon")
+        return cls(scale, monotone)
 
     def loss(self, sensitivity: Number) -> Loss:
         """What one choice loses when no utility changes by more than `sensitivity`."""
@@ -311,11 +313,6 @@ def _borders(numerator: int, denominator: int) -> NDArray[np.uint64]:
     borders = np.empty((256, 2), np.uint64)
     find_borders(*tables_of(Fraction(numerator, denominator)), borders)
     return borders
-
-
-def _scale_for(epsilon: Number, sensitivity: Number, monotone: bool) -> Fraction:
-    changes = 1 if monotone else 2
-    return changes * positive(sensitivity, "sensitivity") / positive(epsilon, "epsilon")
 
 
 def _integers(utilities: Utilities) -> NDArray[np.int64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 from ..errors import InvalidParameter, NoPromise
@@ -107,7 +106,9 @@ class Guarantee:
 
     def _factor(self) -> str:
         epsilon, delta = self.loss.epsilon, self.loss.delta
-        odds = f"exp({decimal_text(epsilon)})" if epsilon > 20 else _odds(epsilon)
+        odds = f"exp({decimal_text(epsilon)})"
+        if epsilon <= 20:  # rounded up in its last digit
+            odds = f"{2.718281828459046 ** float(epsilon) * (1 + 1e-12) + 0.0005:.3f}"
         slack = f", up to an added probability of {decimal_text(delta)}" if delta else ""
         told = f"{odds} times as likely, or as unlikely{slack}"
         return f"{told} (epsilon {decimal_text(epsilon)})"
@@ -132,11 +133,6 @@ class Guarantee:
         """Read back what `to_json` wrote."""
         adjacency = adjacency_from_json(data["adjacency"])
         return cls(Loss.from_json(data["loss"]), adjacency, data.get(ROWS, 1))
-
-
-def _odds(epsilon: Fraction) -> str:
-    """e**epsilon for humans, rounded up in its last digit."""
-    return f"{2.718281828459046 ** float(epsilon) * (1 + 1e-12) + 0.0005:.3f}"
 
 
 def merged_promise(parts: Sequence[Guarantee]) -> Guarantee:

@@ -80,7 +80,7 @@ class Distances:
     @property
     def n_axes(self) -> int:
         """How many coordinates a point has."""
-        return self.dimensions + sum(_axes_of(size) for _, size, _ in self.categorical)
+        return self.dimensions + sum(1 if size <= 2 else size for _, size, _ in self.categorical)
 
     def n_groups(self, radius: float) -> int:
         """How many combinations of categories can lie within the radius of one record."""
@@ -122,10 +122,6 @@ class Distances:
             if not _reaches(size, mismatch, radius):
                 keys = np.unique(keys * size + table.codes([name])[:, 0], return_inverse=True)[1]
         return keys
-
-
-def _axes_of(size: int) -> int:
-    return 1 if size <= 2 else size
 
 
 def _corners(size: int, mismatch: float) -> NDArray[np.float64]:

@@ -136,7 +136,7 @@ class Likeness:
         self, listed: list[NDArray[Any]], record: tuple[Entry, ...], stretch: float
     ) -> NDArray[np.int64]:
         """The summed weights of the columns in which each of the listed differs from the record."""
-        weights, tolerances = self._weight_of, self._tolerance_of
+        weights, tolerances = dict(self.weights), self._tolerance_of
         apart = np.zeros(len(listed[0]), np.int64)
         for name, column, entry in zip(self.columns, listed, record, strict=True):
             if column.dtype == object or isinstance(entry, str):
@@ -145,10 +145,6 @@ class Likeness:
                 differs = np.abs(column - float(entry)) > stretch * tolerances.get(name, 0.0)
             apart += weights.get(name, 1) * differs
         return apart
-
-    @cached_property
-    def _weight_of(self) -> dict[str, int]:
-        return dict(self.weights)
 
     @cached_property
     def _tolerance_of(self) -> dict[str, float]:

@@ -142,20 +142,16 @@ def checked_promise(
     if not known or beside >= epsilon:
         raise InvalidData("The promise is not the one that the noise keeps.")
     if noise.gaussian:
-        _check_with_delta(Loss(epsilon - beside, promise.loss.delta), noise, changed)
+        left = Loss(epsilon - beside, promise.loss.delta)
+        kept = DiscreteGaussian(noise.gaussian[0][0]).keeps(left, changed)  # the least noisy part
+        if not kept or (noise.parts and changed / noise.least_scale > left.epsilon):
+            raise InvalidData("The promise is not the one that the noise keeps.")
         return promise, noise
     lost = changed / noise.least_scale + beside
     kept = lost == epsilon if noise.n_draws == 1 else lost <= epsilon  # parts may differ in share
     if not kept or promise.loss.delta:
         raise InvalidData("The promise is not the one that the noise keeps.")
     return promise, noise
-
-
-def _check_with_delta(loss: Loss, noise: MergedNoise, changed: int) -> None:
-    """All parts must keep the promise, the least noisy of every kind first of all."""
-    kept = DiscreteGaussian(noise.gaussian[0][0]).keeps(loss, changed)
-    if not kept or (noise.parts and changed / noise.least_scale > loss.epsilon):
-        raise InvalidData("The promise is not the one that the noise keeps.")
 
 
 def signed(question: str) -> dict[str, Any]:

@@ -77,7 +77,10 @@ def _read(hint: Any, data: Any, place: str) -> Any:
             raise _misfit(place)
         return data
     if hint in (Adjacency, Fraction):
-        return _read_value(hint, data, place)
+        try:
+            return exact(str(data), place) if hint is Fraction else adjacency_from_json(data)
+        except (InvalidParameter, TypeError, AttributeError):
+            raise _misfit(place) from None
     if is_dataclass(hint) and isinstance(hint, type):
         return _read_fields(hint, data, place)
     return _read_scalar(hint, data, place)
@@ -95,13 +98,6 @@ def _read_fields(kind: Any, data: Any, place: str) -> Any:
     try:
         return kind(**given)
     except InvalidParameter:  # such as a loss below 0
-        raise _misfit(place) from None
-
-
-def _read_value(hint: Any, data: Any, place: str) -> Any:
-    try:
-        return exact(str(data), place) if hint is Fraction else adjacency_from_json(data)
-    except (InvalidParameter, TypeError, AttributeError):
         raise _misfit(place) from None
 
 

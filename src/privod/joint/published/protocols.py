@@ -20,7 +20,7 @@ from privod.joint.published.union import Union, host_union, point_of
 from privod.joint.question import Seat
 from privod.joint.session import Session
 from privod.joint.sizes import PHASE, SHORT, agree_on_sizes
-from privod.joint.transport.channel import Channel, Meeting
+from privod.joint.transport.channel import Meeting
 from privod.outliers.hashing.kernels.bins import join_words, mix_codes
 from privod.outliers.hashing.outliers import crowd_limit, intersect_rounds
 from privod.outliers.hashing.plan import HashPlan
@@ -52,7 +52,8 @@ def take_part_horizontal(
     lows, highs = question.ranges(seat.domain)
     kept = []
     for _ in track(range(question.n_rounds), "rounds"):
-        seed = _publish_seed(channel, session)  # lines 1 to 4
+        own_seed = os.urandom(SEED_BYTES) if session.name == session.roster.names[0] else b""
+        seed = channel.trade("hash parameters", own_seed, SEED_BYTES)  # lines 1 to 4
         family = draw_family(plan, len(lows), seed, origin=(lows + highs) / 2)
         family.check_reach(lows, highs)
         keys = family.keys(points)  # line 8
@@ -195,9 +196,3 @@ def _size(told: bytes) -> int:
     if n_records > LARGEST_SIZE:
         raise ProtocolAborted("The number of records is impossibly large. Run again.")
     return n_records
-
-
-def _publish_seed(channel: Channel, session: Session) -> bytes:
-    first = session.name == session.roster.names[0]
-    own = os.urandom(SEED_BYTES) if first else b""
-    return channel.trade("hash parameters", own, SEED_BYTES)

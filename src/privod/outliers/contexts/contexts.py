@@ -127,7 +127,8 @@ class Context:
     def as_sql(self) -> str:
         """The context as a condition for a WHERE clause."""
         return " AND ".join(
-            _condition(_identifier(name), values) for name, values in self.chosen.items()
+            _condition('"' + name.replace('"', '""') + '"', values)
+            for name, values in self.chosen.items()
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -178,7 +179,9 @@ class ContextSpace:
                 column.position(value)  # refuses a number outside the declared range
                 continue
             if value not in column.values:
-                way_out = f"The values of {column.name!r} are {_some(column.values)}."
+                shown = ", ".join(map(str, column.values[:20]))
+                more = f" and {len(column.values) - 20} more" if len(column.values) > 20 else ""
+                way_out = f"The values of {column.name!r} are {shown}{more}."
                 rule = "must have a declared value in every attribute"
                 raise InvalidParameter("record", rule, value, way_out)
             if len(column.values) > MOST_VALUES:
@@ -414,15 +417,6 @@ def _plain(value: AttributeValue) -> Any:
 
 def _from_plain(value: Any) -> AttributeValue:
     return Interval.from_json(value) if isinstance(value, dict) else value
-
-
-def _some(values: Sequence[Category]) -> str:
-    shown = ", ".join(map(str, values[:20]))
-    return f"{shown} and {len(values) - 20} more" if len(values) > 20 else shown
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(value: Category) -> str:

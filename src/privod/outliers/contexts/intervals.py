@@ -70,7 +70,8 @@ class Ordered:
         ends = (self.column.low, *cuts, self.column.high)
         if not cuts or any(low >= high for low, high in pairwise(ends)):
             rule = f"must ascend, between {self.column.low:g} and {self.column.high:g}"
-            way_out = f"Name where intervals meet, such as {self._middle:g}."
+            middle = self.column.low + (self.column.high - self.column.low) / 2
+            way_out = f"Name where intervals meet, such as {middle:g}."
             raise InvalidParameter(f"the cuts of {self.name!r}", rule, cuts, way_out)
         if len(cuts) >= MOST_INTERVALS:
             rule = f"must give at most {MOST_INTERVALS} intervals"
@@ -110,10 +111,6 @@ class Ordered:
         rule = f"must have a number from {self.column.low:g} to {self.column.high:g} as {self.name}"
         way_out = "Give the number as it is declared."
         raise InvalidParameter("record", rule, value, way_out)
-
-    @property
-    def _middle(self) -> float:
-        return self.column.low + (self.column.high - self.column.low) / 2
 
 
 def ranges_of(every: Sequence[Interval], chosen: Sequence[Interval]) -> list[Interval]:

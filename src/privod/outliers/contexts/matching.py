@@ -128,7 +128,7 @@ class RecordView:
         """Judge contexts given as rows of bytes."""
         n = len(contexts)
         judged = Judged(np.zeros(n, np.bool_), np.zeros(n, np.int64), np.zeros(n, np.int64))
-        rule = self._everything if self.rule is None else self.rule
+        rule = self.rule or Rule(EVERYTHING, self.value, 1, 0.0, np.zeros(0), 0)
 
         def one(piece: int) -> None:
             part = slice(piece * JUDGED_AT_ONCE, (piece + 1) * JUDGED_AT_ONCE)
@@ -142,10 +142,6 @@ class RecordView:
                 others = self.values[self.members(unpack(self.space, row))]
                 judged.matches[place] = self.detector.stands_out(others, self.value)
         return judged
-
-    @property
-    def _everything(self) -> Rule:
-        return Rule(EVERYTHING, self.value, 1, 0.0, np.zeros(0), 0)
 
     def without(self, rows: Ints) -> RecordView:
         """What the record sees when these rows of the table are gone: a view of fewer others."""

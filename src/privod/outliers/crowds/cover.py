@@ -24,7 +24,7 @@ from privod.outliers.crowds.kernels.cover_bounds import (
     slide,
 )
 from privod.outliers.crowds.kernels.cover_plane import densest, gather
-from privod.outliers.crowds.kernels.tree import Floats, Ints
+from privod.outliers.crowds.kernels.tree import Floats
 
 SLACK = 2.0**-20  # balls are taken this much larger: it covers rounding, and breaks lattice ties
 PLANE_FINENESS = 0.25  # vertex balls reach (1 + this) radii in pairs of columns ...
@@ -76,11 +76,15 @@ class Cover:
         if best <= 0:
             return max(best, 0)
         if self._radius == 0:
-            return min(best, most_copies(self._points[chosen]))
+            return min(
+                best, int(np.unique(self._points[chosen], axis=0, return_counts=True)[1].max())
+            )
         if self._plane is not None:
             return self._plane.cover(chosen, best)
         for column in range(d):
-            best = self._along(column, chosen, best)
+            order = np.ascontiguousarray(chosen[self._orders[:, column]], dtype=np.int64)
+            values = np.ascontiguousarray(self._columns[:, column])
+            best = int(slide(values, order, 2 * self._radius, best))
         if d > 2 and self._fine:
             for column in range(d):
                 best = self._around_vertices((column, (column + 1) % d), chosen, best)
@@ -89,12 +93,6 @@ class Cover:
         if self._near is not None:
             best = int(largest_core(self._near, np.flatnonzero(chosen), best))
         return best
-
-    def _along(self, column: int, chosen: NDArray[np.bool_], enough: int) -> int:
-        """The exact cover of the points' shadow on one axis."""
-        order = np.ascontiguousarray(chosen[self._orders[:, column]], dtype=np.int64)
-        values = np.ascontiguousarray(self._columns[:, column])
-        return int(slide(values, order, 2 * self._radius, enough))
 
     def _around_vertices(
         self, columns: tuple[int, ...], chosen: NDArray[np.bool_], enough: int
@@ -120,11 +118,6 @@ def cover(points: NDArray[Any], radius: float, extent: float | None = None) -> i
     return Cover(array, radius, known).of(np.ones(len(array), dtype=bool))
 
 
-def most_copies(points: Floats) -> int:
-    """The most equal rows: the cover at radius 0."""
-    return int(np.unique(points, axis=0, return_counts=True)[1].max())
-
-
 class _Plane:
     """Points of the plane, moved to multiples of a millionth of the radius, in order of cells.
 
@@ -142,7 +135,8 @@ class _Plane:
         occupied = np.unique(keys)
         around = [_key(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1)]
         centers = np.unique(np.concatenate([occupied + shift for shift in around]))
-        rows, columns = _row_and_column(centers)
+        rows = (centers + CELLS_PER_ROW // 2) // CELLS_PER_ROW
+        columns = centers - rows * CELLS_PER_ROW
         self._corners = np.column_stack([rows, columns]) * CELL
         beside = [(_key(rows + row, columns - 1), _key(rows + row, columns + 1)) for row in ROWS]
         self._begins = np.column_stack([np.searchsorted(keys, low) for low, _ in beside])
@@ -164,8 +158,3 @@ class _Plane:
 def _key(rows: Any, columns: Any) -> Any:
     """One number for a cell, in the order of rows and then columns."""
     return rows * CELLS_PER_ROW + columns
-
-
-def _row_and_column(keys: Ints) -> tuple[Ints, Ints]:
-    rows = (keys + CELLS_PER_ROW // 2) // CELLS_PER_ROW
-    return rows, keys - rows * CELLS_PER_ROW

@@ -236,8 +236,9 @@ class GridKnn(CountQuery[NoisyGrid]):
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         if self.threshold is None:
             return 0
+        share_kept = min(1.0, 2 / (self.threshold or 1) + self._likely_lifted)  # at most, about
         # Each kept cell is held with its count, twice while they are sorted.
-        return math.ceil(2 * self._share_kept * (len(self.columns) + 1))
+        return math.ceil(2 * share_kept * (len(self.columns) + 1))
 
     def answer(self, table: Table, randomness: Randomness) -> Release[NoisyGrid]:
         grid = self.grid(table.domain)
@@ -309,12 +310,6 @@ class GridKnn(CountQuery[NoisyGrid]):
         epsilon, n_axes = float(self.epsilon), len(self.columns)
         per_axis = uniform_cells(self.expected_records, epsilon, n_axes)
         return min(MOST_CELLS_PER_AXIS, max(2, round(per_axis)))
-
-    @property
-    def _share_kept(self) -> float:
-        """About how many cells are kept to a record, at most."""
-        least = self.threshold or 1
-        return min(1.0, 2 / least + self._likely_lifted)
 
     @property
     def _likely_lifted(self) -> float:

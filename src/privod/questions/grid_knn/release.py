@@ -160,7 +160,9 @@ class NoisyGrid(Scorable):
             counts = array("counts", "<i8", (None,))
             cells = array("cells", "<i4", (len(counts), grid.n_axes))
             outside = cells.size and (cells.min() < 0 or cells.max() >= grid.cells_per_axis)
-            if outside or (counts < threshold).any() or not _ascending(cells):
+            ascending = (np.lexsort(cells.T[::-1]) == np.arange(len(cells))).all()
+            repeated = len(cells) > 1 and (np.diff(cells, axis=0) == 0).all(axis=1).any()
+            if outside or (counts < threshold).any() or not ascending or repeated:
                 raise InvalidData("The counts do not fit the cells that are declared.")
             records = NoisyTotal.from_json(header["records"])
         check_counts(counts)
@@ -237,9 +239,3 @@ def walk_depth(n_neighbors: int, max_depth: Number | None) -> Fraction | None:
     if depth is not None and depth < 0:
         raise InvalidParameter("max_depth", "must be at least 0", max_depth, "Try 0.5.")
     return depth
-
-
-def _ascending(cells: Cells) -> bool:
-    order = np.lexsort(cells.T[::-1])
-    repeated = len(cells) > 1 and bool((np.diff(cells, axis=0) == 0).all(axis=1).any())
-    return bool((order == np.arange(len(cells))).all()) and not repeated

@@ -109,7 +109,8 @@ class GroupChoice:
         if sampler in ("random-walk", "dfs", "bfs"):
             # groups that are looked at, for each visited
             connected = self.n_records * max(1, space.most_connected)
-            most = self._most_judged // connected
+            most = MOST_JUDGED_PLUGGED_IN if self._plugged_in else MOST_JUDGED
+            most = min(most, MOST_STEPS // self._steps) // connected
             if self.max_visits > most:
                 rule = f"must be at most {most} with {connected} groups to look at from each"
                 way_out = "Visit fewer, use sampler='uniform', or fewer attributes."
@@ -209,12 +210,6 @@ class GroupChoice:
     def _most_contexts(self) -> int:
         """How many contexts direct choices may weigh."""
         most = MOST_CONTEXTS_PLUGGED_IN if self._plugged_in else MOST_CONTEXTS
-        return min(most, MOST_STEPS // self._steps)
-
-    @property
-    def _most_judged(self) -> int:
-        """How many contexts searches may look at."""
-        most = MOST_JUDGED_PLUGGED_IN if self._plugged_in else MOST_JUDGED
         return min(most, MOST_STEPS // self._steps)
 
     @property

@@ -31,7 +31,7 @@ from privod.query.query import Query, Release, canonical_json
 from privod.questions.outlier_context.choosing import GroupChoice
 from privod.questions.outlier_context.persons import record_text
 from privod.questions.outlier_context.search import MOST_VISITS, Sampler
-from privod.questions.outlier_context.utility import ContextUtility, context_utility
+from privod.questions.outlier_context.utility import context_utility
 
 MOST_PERSONS = 100
 MOST_GROUPS = 100
@@ -160,16 +160,12 @@ class OutlierContext(Query[tuple[PersonGroups, ...]]):
     def _n_told(self) -> int:
         return len(self.persons) * self.n_groups
 
-    @property
-    def _utility(self) -> ContextUtility:
-        return context_utility(self.utility)
-
     @cached_property
     def _choosing(self) -> GroupChoice:
         """The choices for one person: each person gets the same part of what sizes leave."""
         return GroupChoice(
             self.detector,
-            self._utility,
+            context_utility(self.utility),
             self.sampler,
             self.max_visits,
             self.epsilon * (1 - self.size_share) / len(self.persons),

@@ -105,7 +105,9 @@ def console_route(route: Route) -> StarletteRoute:
         try:
             route.check(request)
         except UnknownToken:
-            return RedirectResponse(_sign_in(request), status_code=303)
+            asked = request.url.path if request.method in SAFE_METHODS else "/"
+            onward = "" if asked == "/" else f"?next={quote(asked, safe='/')}"
+            return RedirectResponse(f"/sign-in{onward}", status_code=303)
         try:
             if route.method not in SAFE_METHODS:
                 await _read_form(request)
@@ -130,11 +132,6 @@ def text_of(request: Request, name: str) -> str:
     """A text field of the form that was sent."""
     value = form_of(request).get(name, "")
     return "" if isinstance(value, UploadFile) else value
-
-
-def _sign_in(request: Request) -> str:
-    asked = request.url.path if request.method in SAFE_METHODS else "/"
-    return "/sign-in" if asked == "/" else f"/sign-in?next={quote(asked, safe='/')}"
 
 
 async def _check_body(request: Request) -> None:

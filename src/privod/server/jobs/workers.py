@@ -116,7 +116,10 @@ class Worker:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([LOADED, work.__module__, *_modules()])
+        # where questions are answered and drawn: loaded once, before any worker is forked
+        modules = {one.query.partition(":")[0] for one in questions().values() if not one.joint}
+        loaded = [LOADED, work.__module__, "privod.pictures", *sorted(modules)]
+        context.set_forkserver_preload(loaded)
         ours, theirs = context.Pipe()
         process = context.Process(
             target=work,
@@ -140,9 +143,3 @@ def load_library() -> None:
     with suppress(Unavailable):
         worker.prepare()
     worker.end()
-
-
-def _modules() -> list[str]:
-    """Where questions are answered and drawn: loaded once, before any worker is forked."""
-    asked = [one for one in questions().values() if not one.joint]
-    return ["privod.pictures", *sorted({one.query.partition(":")[0] for one in asked})]
