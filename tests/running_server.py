@@ -18,6 +18,7 @@ import uvicorn
 from privod.curator import Curator
 from privod.data import Categorical, Domain, Numeric
 from privod.privacy import AddRemove, Loss
+from privod.query.query import Query
 from privod.server.authentication import create_token
 from privod.server.jobs import workers
 from privod.server.jobs.jobs import Job
@@ -158,3 +159,8 @@ def running(
         finally:
             server.should_exit = True
             thread.join()
+
+
+def is_unfinished(curator: Curator, query: Query[Any], of: str) -> bool:
+    """Whether a question was charged and whoever asks it next goes on with its answer."""
+    return curator.asking.state(query, curator.dataset(of)) == "charged"

@@ -33,6 +33,7 @@ from privod.privacy import AddRemove, Loss
 from privod.query.query import Query, canonical_json
 from privod.questions.histogram.query import Histogram
 from privod.questions.interactive_grid.query import InteractiveGrid
+from tests.running_server import is_unfinished
 
 SMALL = Domain((Numeric("height", 0, 10), Numeric("weight", -5, 5)))
 DOMAIN = Domain((Categorical("group", tuple("abcdefgh")),))
@@ -108,7 +109,7 @@ def test_an_answer_that_was_left_is_begun_again_from_its_key_and_charged_once(
     for _ in range(2):
         with pytest.raises(Interrupted):
             ask(curator, QUESTION, "d", request_id="r", look=looking)
-        assert curator.is_unfinished(QUESTION, "d")
+        assert is_unfinished(curator, QUESTION, "d")
     answer = ask(curator, QUESTION, "d", request_id="r", look=looking)
     assert len(set(looking.keys)) == 1
     assert looking.keys[0] is not None
@@ -239,7 +240,7 @@ def test_a_backup_holds_no_key_and_its_question_is_charged_anew(
     assert key.encode() not in bytes_of(tmp_path / "copy")
     assert stored_keys(curator) == [key], "the original goes on"
     with Curator.open(tmp_path / "copy", restoring=True) as copy:
-        assert not copy.is_unfinished(QUESTION, "d")
+        assert not is_unfinished(copy, QUESTION, "d")
         copy.accept_restored("a test")
         with pytest.raises(AnswerFailed):
             ask(copy, QUESTION, "d", request_id="r", look=Looking())
@@ -283,7 +284,7 @@ def test_a_failure_changes_no_price_before_its_release_time(curator: Curator) ->
     seen: list[tuple[bool, bool]] = []
 
     def look_up() -> None:
-        seen.append((curator.price(costly, "d").affordable, curator.is_unfinished(costly, "d")))
+        seen.append((curator.price(costly, "d").affordable, is_unfinished(curator, costly, "d")))
         curator.asking.check_budget(costly, curator.dataset("d"), "other", None)
 
     def fail(*_: object) -> Any:
@@ -372,7 +373,7 @@ def test_what_was_given_up_is_left_to_whoever_paid_and_waits_elsewhere(
     with pytest.raises(GivenUp):
         ask(curator, QUESTION, "d", request_id=asks, look=Looking(left=1, problem=GivenUp))
     assert bool(stored_keys(curator)) is is_left
-    assert curator.is_unfinished(QUESTION, "d") is is_left
+    assert is_unfinished(curator, QUESTION, "d") is is_left
 
 
 def test_a_jobs_end_gives_up_what_it_charged_and_nothing_else(curator: Curator) -> None:
@@ -384,7 +385,7 @@ def test_a_jobs_end_gives_up_what_it_charged_and_nothing_else(curator: Curator) 
     note(curator, "own", "r")
     for job in ("other question", "other request", "asked twice"):
         curator.job_records.end(job, "s", "failed")
-        assert curator.is_unfinished(QUESTION, "d")
+        assert is_unfinished(curator, QUESTION, "d")
     curator.job_records.end("own", "s", "stopped")
     assert stored_keys(curator) == []
 

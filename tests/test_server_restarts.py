@@ -37,7 +37,7 @@ from privod.server.limits import Rate
 from privod.server.serve import Listening
 from tests.odd import FOLDER, odd
 from tests.patience import PATIENCE, eventually
-from tests.running_server import DOMAIN, GENEROUS, ROWS, Running, running
+from tests.running_server import DOMAIN, GENEROUS, ROWS, Running, is_unfinished, running
 
 __all__ = ["odd"]  # a fixture
 
@@ -189,7 +189,7 @@ def test_a_worker_that_dies_by_itself_has_failed_for_good(tmp_path: Path, token:
         worker.kill()
         eventually(lambda: api.get(f"/jobs/{job}").status_code == 500)
         assert api.get(f"/jobs/{job}").json()["error"]["message"] == NO_ANSWER
-        assert not before.curator.is_unfinished(query_from_json(asked(gate, "0.1")), "patients")
+        assert not is_unfinished(before.curator, query_from_json(asked(gate, "0.1")), "patients")
     gate.unlink()
     with running(directory, ONE, data=False) as after, after.api(token) as api:
         assert api.get(f"/jobs/{job}").status_code == 500
@@ -213,7 +213,7 @@ def test_what_was_left_and_is_stopped_before_it_is_begun_again_stays_charged(
     with running(directory, ONE, data=False) as after, after.api(token) as api:
         eventually(lambda: api.get(f"/jobs/{job}").status_code == 500)
         assert api.get(f"/jobs/{job}").json()["error"]["message"] == STOPPED
-        assert not after.curator.is_unfinished(query_from_json(asked(gate, "0.1")), "patients")
+        assert not is_unfinished(after.curator, query_from_json(asked(gate, "0.1")), "patients")
 
 
 def test_two_servers_on_one_directory_charge_once_and_show_each_others_jobs(
@@ -488,7 +488,7 @@ def test_ends_that_could_not_be_noted_are_noted_later_and_make_room_again(
         server.curator.database.read_only = False
         eventually(lambda: server.curator.job_records.servers() == set())
         assert api.get(f"/jobs/{job}").json() == told
-        assert not server.curator.is_unfinished(query_from_json(asked(gate, "0.1")), "patients")
+        assert not is_unfinished(server.curator, query_from_json(asked(gate, "0.1")), "patients")
         form = {"query": asked(gate, "0.2", "nothing"), "wait": 60}
         assert api.post("/datasets/patients/ask", json=form).status_code == 200
 

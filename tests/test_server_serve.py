@@ -28,7 +28,8 @@ from privod.privacy import Loss
 from privod.server.authentication import create_token, token_hash
 from privod.server.limits import Limits
 from privod.server.sample import DATASET, sample
-from privod.server.serve import Listening, configured, is_loopback
+from privod.server.serve import Listening, configured
+from privod.wire.connection import is_loopback
 from tests.certificates import self_signed
 from tests.odd import FOLDER, odd
 from tests.patience import PATIENCE

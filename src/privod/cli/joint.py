@@ -20,7 +20,7 @@ from privod.progress import listening
 
 if TYPE_CHECKING:
     from privod.joint.contributions import SentRecords
-    from privod.joint.question import JointQuestion, JointResult
+    from privod.joint.question import JointQuestion
     from privod.joint.roster import Roster
     from privod.privacy import Guarantee
 
@@ -253,7 +253,11 @@ def party(
                 everyone,
                 lambda: GrpcChannel(everyone, site.identity, Patience(coming=coming)),
             )
-        _show(answer, as_json)
+        lines = [*answer.sentences(), answer.question.secrecy().sentence()]
+        lines += [] if answer.sent is None else [answer.sent.sentence()]
+        lines += answer.traffic.lines()
+        sent = None if answer.sent is None else answer.sent.to_json()
+        emit({**answer.to_json(), "sent": sent}, as_json, words("\n".join(lines)))
 
     if not daemon:
         run_once()
@@ -281,15 +285,6 @@ def _meant(question: Path, roster: Path) -> tuple[JointQuestion, Roster]:
     asked, everyone = joint_question(_read_json(question, "question")), Roster.load(roster)
     asked.check_roster(everyone)
     return asked, everyone
-
-
-def _show(answer: JointResult, as_json: bool) -> None:
-    """Print a party's result."""
-    lines = [*answer.sentences(), answer.question.secrecy().sentence()]
-    lines += [] if answer.sent is None else [answer.sent.sentence()]
-    lines += answer.traffic.lines()
-    sent = None if answer.sent is None else answer.sent.to_json()
-    emit({**answer.to_json(), "sent": sent}, as_json, words("\n".join(lines)))
 
 
 def _ledger(record: Path) -> SentRecords:

@@ -5,7 +5,7 @@ from privod.curator.curator import Curator
 from privod.curator.protection import Protection, who_is_protected
 from privod.curator.questions import adapted
 from privod.curator.results import Answer, Registered
-from privod.curator.tokens import ROLES, Role, Token, TokenStore
+from privod.curator.tokens import ROLES, Role, Token
 from privod.ledger.acts import (
     AdmitPerson,
     AllowExactCounts,
@@ -20,7 +20,7 @@ from privod.ledger.acts import (
     RaiseBudget,
     Retire,
 )
-from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
+from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.chain import Entry, acting
 from privod.ledger.prices import Price, fitting
 from privod.ledger.store import DataSet
@@ -56,9 +56,7 @@ __all__ = [
     "Retire",
     "Role",
     "Token",
-    "TokenStore",
     "Verification",
-    "accounting_named",
     "acting",
     "adapted",
     "backup",

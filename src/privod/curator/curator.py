@@ -439,7 +439,7 @@ class Curator:
     def price(self, query: Query[Any], of: str, *, token: str | None = None) -> Price:
         """Say what a question would cost at most, without looking and without charging.
 
-        What was charged and left (`is_unfinished`) is gone on with for nothing, and is affordable
+        What was charged and left is gone on with for nothing, and is affordable
         whatever is left; should it fail before, who asks is charged this price if it can be paid.
         With the id of a token, what that token may spend counts too.
         """
@@ -451,10 +451,6 @@ class Curator:
             store.find_dataset(connection, of)
             folder, seal = store.where_rows_are(connection, of)
         return self._tables.size(of, folder, seal) or SizeClass(IN_MEMORY)
-
-    def is_unfinished(self, query: Query[Any], of: str) -> bool:
-        """Whether a question was charged and whoever asks it next goes on with its answer."""
-        return self.asking.state(query, self.dataset(of)) == "charged"
 
     def ask(
         self,

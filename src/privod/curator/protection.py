@@ -133,7 +133,9 @@ def who_is_protected(
 ) -> Protection:
     """Count the records that all of these narrow adjacencies protect. NOT private."""
     check_narrow(adjacencies)
-    unit_of = _units(table)
+    unit_of, person = np.arange(len(table)), table.domain.person
+    if person is not None:
+        unit_of = np.unique(np.asarray(table.columns()[person]), return_inverse=True)[1]
     units = int(unit_of.max(initial=-1)) + 1
     contexts = [one for one in adjacencies if isinstance(one, SameContexts)]
     likenesses = [one for one in adjacencies if isinstance(one, InAlikeCrowd)]
@@ -164,14 +166,6 @@ def who_is_protected(
     others = _sampled(np.unique(unit_of[alike]), sample)
     figures = (len(chosen), count(chosen), len(others), count(others))
     return Protection(promises, units, *figures)
-
-
-def _units(table: Table) -> Rows:
-    """The number of each row's unit of privacy: its person, or the row itself."""
-    person = table.domain.person
-    if person is None:
-        return np.arange(len(table))
-    return np.asarray(np.unique(np.asarray(table.columns()[person]), return_inverse=True)[1])
 
 
 def _in_crowd(table: Table, adjacency: InCrowd) -> NDArray[np.bool_]:

@@ -61,10 +61,7 @@ class KeptRows:
         return RowStore(self.directory, engine).load(self.folder, self.seal, self.domain)
 
     def noise(self, key: bytes | None, query: Query[Any]) -> Randomness:
-        """Where the noise of an answer about these rows comes from.
-
-        The system or a key of it; for questions that share their noise, the salt of the rows.
-        """
+        """Where the noise of an answer about these rows comes from."""
         if key is None and query.state is None:
             return secure()
         salt = (self.directory / self.folder / SALT).read_bytes()

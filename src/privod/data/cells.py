@@ -176,7 +176,8 @@ def numbers_of(
         return np.floor(numbers) if isinstance(declared, Date) else numbers
     if pa.types.is_decimal(kind):  # Arrow's own cast of decimals to floats is not correctly rounded
         return numbers_from_texts(column.cast(pa.string()), POINT, NONE)
-    if _is_numeric(kind) or pa.types.is_null(kind):
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
+    if any(is_kind(kind) for is_kind in kinds):
         return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
     if _is_text(kind):
         return numbers_from_texts(column, decimal, thousands)
@@ -275,7 +276,13 @@ def codes_of(column: pa.Array, declared: Categorical, decimal: int = POINT) -> I
         column = column.cast(pa.uint64() if kind == pa.uint64() else pa.int64())
         return _positions(column, declared, int)
     elif pa.types.is_floating(kind):
-        _refuse_untold(declared, kind)
+        floats = kind.to_pandas_dtype()
+        if not all(abs(int(value)) < first_inexact(floats) for value in declared.declared):
+            raise InvalidData(
+                f"The column {declared.name!r} is declared to hold whole numbers that"
+                f" {np.dtype(floats)}, the type of its data, does not tell apart. Give it as"
+                " integers or texts."
+            )
         plain = pc.add(column.cast(pa.float64()), 0.0)  # so that -0.0 is 0.0
         return _positions(plain, declared, float)
     elif _is_text(kind) or pa.types.is_decimal(kind):
@@ -396,11 +403,6 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _is_numeric(kind: pa.DataType) -> bool:
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
-    return any(is_kind(kind) for is_kind in kinds)
-
-
 def _is_text(kind: pa.DataType) -> bool:
     kinds = (pa.types.is_string, pa.types.is_binary, pa.types.is_fixed_size_binary)
     large = (pa.types.is_large_string, pa.types.is_large_binary)
@@ -433,16 +435,6 @@ def _wrong_type(name: str, declared: Numeric | Categorical | str, kind: object) 
 def first_inexact(floats: Any) -> int:
     """From which whole number on floats of a type have gaps: 2^53 for float64."""
     return 1 << (int(np.finfo(floats).nmant) + 1)
-
-
-def _refuse_untold(declared: Categorical, kind: pa.DataType) -> None:
-    floats = kind.to_pandas_dtype()
-    if not all(abs(int(value)) < first_inexact(floats) for value in declared.declared):
-        raise InvalidData(
-            f"The column {declared.name!r} is declared to hold whole numbers that"
-            f" {np.dtype(floats)}, the type of its data, does not tell apart. Give it as integers"
-            " or texts."
-        )
 
 
 def _refuse_large(floats: Any, column: str) -> None:

@@ -180,7 +180,9 @@ def _from_file(
     path: Path, domain: Domain, dialect: CsvDialect, lines: LineTally
 ) -> Iterator[Columns]:
     if path.is_dir():
-        yield from _from_folder(path, domain)
+        for file in parquet_files(path):  # by name; folders `key=value` are columns too
+            with told_of_file(file):
+                yield from _from_parquet(file, domain, hive_values(file.relative_to(path)))
         return
     check_file(path)
     with told_of_file(path):
@@ -188,13 +190,6 @@ def _from_file(
             yield from _from_csv(path, domain, dialect, lines)
         else:
             yield from _from_parquet(path, domain, {})
-
-
-def _from_folder(folder: Path, domain: Domain) -> Iterator[Columns]:
-    """Every Parquet file in a folder and below, by name; folders `key=value` are columns too."""
-    for path in parquet_files(folder):
-        with told_of_file(path):
-            yield from _from_parquet(path, domain, hive_values(path.relative_to(folder)))
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -248,7 +243,10 @@ def told_of_file(path: Path) -> Iterator[None]:
 def _from_parquet(path: Path, domain: Domain, around: dict[str, str | None]) -> Iterator[Columns]:
     """A file's columns, and those that the names of the folders around it give."""
     with pa_parquet.ParquetFile(path, pre_buffer=False) as file:
-        about, texts = file.metadata, _texts(file.schema, domain)
+        about, schema = file.metadata, file.schema
+    stored = (schema.column(place) for place in range(len(schema.names)))
+    binary = {column.path for column in stored if column.physical_type == "BYTE_ARRAY"}
+    texts = [column.name for column in domain.categorical() if column.name in binary]
     with pa_parquet.ParquetFile(
         path, metadata=about, pre_buffer=False, read_dictionary=texts
     ) as file:
@@ -262,13 +260,6 @@ def _from_parquet(path: Path, domain: Domain, around: dict[str, str | None]) -> 
                     cells = pa.repeat(pa.scalar(around[name], pa.string()), len(batch))
                     batch = batch.append_column(name, cells)
             yield from _cut([batch], domain)
-
-
-def _texts(schema: Any, domain: Domain) -> list[str]:
-    """The categories that are texts in a file: each of their values is looked up once."""
-    inside = (schema.column(place) for place in range(len(schema.names)))
-    texts = {column.path for column in inside if column.physical_type == "BYTE_ARRAY"}
-    return [column.name for column in domain.categorical() if column.name in texts]
 
 
 def _from_csv(

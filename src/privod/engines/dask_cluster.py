@@ -51,12 +51,7 @@ class DaskCluster:
 
     @classmethod
     def open(cls, address: str) -> Self:
-        """Connect to a cluster, or start one on this machine.
-
-        "tls://host:port" is a scheduler, with the certificates that Dask's configuration names;
-        "tcp://127.0.0.1:port" one on this machine; "local:N" starts N workers here, with
-        certificates of their own, that stop with the curator.
-        """
+        """Connect to a cluster, or start one on this machine; docs/engines.md has the addresses."""
         kind, _, number = address.partition(":")
         if kind != "local" and not _is_allowed(address):
             way_out = "Write tls://host:port, or local:2 to start two workers on this machine."

@@ -62,12 +62,7 @@ class SparkCluster:
 
     @classmethod
     def open(cls, address: str) -> Self:
-        """Connect to a cluster, or start one on this machine.
-
-        "sc://host:port/;use_ssl=true" is Spark Connect; "spark://host:port" a cluster whose network
-        is encrypted by spark-defaults; either without on this machine; "spark:local[N]" starts N
-        threads.
-        """
+        """Connect to a cluster, or start one on this machine; docs/engines.md has the addresses."""
         master = address.removeprefix("spark:") if address.startswith("spark:local") else address
         _refuse_open_network(master)
         try:

@@ -217,10 +217,7 @@ class _Writer:
         return rows if keep.all() else rows.filter(pa.array(keep))
 
     def _counted(self, capped: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """The rows as they come, until more persons came than records were declared.
-
-        Each person keeps at least one row; persons of one hash count as one.
-        """
+        """The rows as they come, until more persons came than records were declared."""
         seen, fresh, n_fresh = np.empty(0, np.uint64), [], 0
         for rows in capped:
             if self._size.in_memory:

@@ -89,7 +89,8 @@ class PrivateOD(BaseDetector):  # type: ignore[misc]
         self.detector_ = PrivateDetector(**given).fit(X)
         self.threshold_ = -self.detector_.offset_
         scores = np.sort(self.detector_.release_.value.reference_scores)
-        self.reference_scores_ = scores[(_shares() * len(scores)).astype(np.int64)]
+        shares = (np.arange(STAND_INS) + 0.5) / STAND_INS
+        self.reference_scores_ = scores[(shares * len(scores)).astype(np.int64)]
         self._mu = float(self.reference_scores_.mean())
         self._sigma = float(self.reference_scores_.std()) or 1.0
         return self._keep(self.decision_function(X))
@@ -179,7 +180,3 @@ class PrivateOD(BaseDetector):  # type: ignore[misc]
         check_is_fitted(self, "detector_")
         found: Explanation = self.detector_.explain(X)
         return found
-
-
-def _shares() -> Floats:
-    return (np.arange(STAND_INS) + 0.5) / STAND_INS

@@ -167,10 +167,7 @@ class Identity:
 
     @classmethod
     def load(cls, certificate: str | Path, private_key: str | Path) -> Identity:
-        """Read a certificate and its key; the name is the certificate's common name.
-
-        A passphrase comes from the environment: options are seen by other users.
-        """
+        """Read a certificate and its key; the name is the certificate's common name."""
         given = os.environ.get(PASSPHRASE_VARIABLE)
         try:
             text = Path(certificate).read_text()

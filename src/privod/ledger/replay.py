@@ -177,22 +177,18 @@ def _check_life_cycle(replay: Replay) -> None:
         if state.closed is not None:
             found = [as_of(one, state.closed) for one in others]
             for one in ends_with(state, [one for one in found if one is not None]):
-                _check_ended(replay, state.closed, one)
+                for entry in replay.seen[state.closed :]:
+                    if entry.kind in ("charge", "raise") and entry.budget == one.number:
+                        raise LedgerDamaged(
+                            f"Entry {entry.number} uses a budget that had to be closed with entry"
+                            f" {state.closed}."
+                        )
 
 
 def _still_open(state: BudgetState, number: int) -> BudgetState:
     """A budget as the entry of this number found it: what closed later was open."""
     later = state.closed is not None and state.closed > number
     return replace(state, closed=None) if later else state
-
-
-def _check_ended(replay: Replay, closing: int, state: BudgetState) -> None:
-    """A budget that had to end with another pays for nothing after it."""
-    for entry in replay.seen[closing:]:
-        if entry.kind in ("charge", "raise") and entry.budget == state.number:
-            raise LedgerDamaged(
-                f"Entry {entry.number} uses a budget that had to be closed with entry {closing}."
-            )
 
 
 def never_entered(number: int) -> LedgerDamaged:

@@ -34,12 +34,10 @@ from privod.ledger.replay import (
 from privod.ledger.values import Verification
 from privod.ledger.witness import Head, Witnesses
 from privod.privacy import (
-    Adjacency,
     AdmittedContexts,
     Cost,
     Loss,
     SameContexts,
-    Statement,
     Zcdp,
 )
 from privod.progress import track
@@ -118,7 +116,13 @@ def _check_chain(connection: Connection) -> list[Entry]:
                 f"Entry {number} does not follow entry {number - 1}: one of the two was put there"
                 " in place of another."
             )
-        entries.append(_read_entry(row))
+        try:
+            entry = Entry.from_row(row)
+        except (PrivodError, ValueError, TypeError, AttributeError):
+            raise never_entered(row[0]) from None
+        if not isinstance(entry.query, dict | None):
+            raise never_entered(row[0])
+        entries.append(entry)
         previous = own
     length, last = ledger.read_head(connection)
     if length > len(entries):
@@ -135,16 +139,6 @@ def _hash(fields: Sequence[Any], later: Sequence[Any]) -> str | None:
         return ledger.entry_hash(fields, later)
     except (TypeError, ValueError):
         return None  # not even of a type that an entry can have
-
-
-def _read_entry(row: Sequence[Any]) -> Entry:
-    try:
-        entry = Entry.from_row(row)
-    except (PrivodError, ValueError, TypeError, AttributeError):
-        raise never_entered(row[0]) from None
-    if not isinstance(entry.query, dict | None):
-        raise never_entered(row[0])
-    return entry
 
 
 def _check_noted(entries: list[Entry], length: int, last: str) -> None:
@@ -213,12 +207,17 @@ def _check_prices(replay: Replay) -> None:
         except (PrivodError, KeyError, TypeError):
             raise never_entered(ask) from None
         budgets = [state for state in replay.budgets.values() if state.dataset == dataset.root]
-        due = _due(statements, budgets, cap, ask)
+        opened = [state for state in (as_of(state, ask) for state in budgets) if state is not None]
+        due = {state.number: cost for state, cost in divided_charges(statements, opened, cap)[0]}
         if shares_charge(first, paid_for):
             due = dict.fromkeys(due, Cost(Loss(0), Zcdp(Fraction(0))))
         if not _same(due, {entry.budget: cost_of(entry) for entry in entries}, replay):
             raise LedgerDamaged(f"Entry {ask} does not charge what its question costs.")
-        _check_admitted(replay, dataset.root, ask, statements[0].adjacency, due)
+        asked, admitted = statements[0].adjacency, replay.admitted.get(dataset.root, [])
+        by_list = any(isinstance(replay.budgets[one].adjacency, AdmittedContexts) for one in due)
+        then = [person for number, person in admitted if number < ask]
+        if by_list and isinstance(asked, SameContexts) and not is_admitted(asked, then):
+            raise LedgerDamaged(f"Entry {ask} asks about a person who had not been admitted.")
     _check_carried(replay)
     _check_exact_counts(replay)
 
@@ -242,26 +241,6 @@ def _same(due: dict[int, Cost], paid: dict[int | None, Cost], replay: Replay) ->
         and (number in plain or due[number].zcdp == paid[number].zcdp)
         for number in due
     )
-
-
-def _due(
-    statements: tuple[Statement, ...],
-    budgets: list[BudgetState],
-    cap: int,
-    ask: int,
-) -> dict[int, Cost]:
-    """What a question costs each budget that was open when it was asked."""
-    opened = [state for state in (as_of(state, ask) for state in budgets) if state is not None]
-    return {state.number: cost for state, cost in divided_charges(statements, opened, cap)[0]}
-
-
-def _check_admitted(
-    replay: Replay, root: str, ask: int, asked: Adjacency, due: dict[int, Cost]
-) -> None:
-    by_list = any(isinstance(replay.budgets[number].adjacency, AdmittedContexts) for number in due)
-    then = [person for number, person in replay.admitted.get(root, []) if number < ask]
-    if by_list and isinstance(asked, SameContexts) and not is_admitted(asked, then):
-        raise LedgerDamaged(f"Entry {ask} asks about a person who had not been admitted.")
 
 
 def _check_carried(replay: Replay) -> None:

@@ -33,10 +33,7 @@ def bernoulli_exp(exponent: Fraction, randomness: Randomness) -> bool:
 
 
 def damped_logistic(damping: Fraction, exponent: Fraction, randomness: Randomness) -> bool:
-    """Return True with probability exactly e^-damping / (1 + e^exponent), both rational, >= 0.
-
-    Without damping this is the lie of randomized response at loss `exponent`.
-    """
+    """Return True with probability exactly e^-damping / (1 + e^exponent), both rational, >= 0."""
     damping = _at_least_zero(damping, "damping")
     exponent = _at_least_zero(exponent, "exponent")
     return Uniform(randomness).is_below(_damped_logistic(damping, exponent))

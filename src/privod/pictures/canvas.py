@@ -128,7 +128,10 @@ def few_ticks(names: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
 
 def shorten_texts(figure: Figure) -> Figure:
     """Cut names that are longer than there is room for, in the middle; returns the figure."""
-    letters = int(LETTERS_AN_INCH * figure.get_figwidth() / max(1, _side_by_side(figure)))
+    titled = [axes for axes in figure.axes if axes.get_title("left") or axes.get_title("center")]
+    specs = [axes.get_subplotspec() for axes in titled]
+    beside = max((spec.get_gridspec().ncols for spec in specs if spec is not None), default=1)
+    letters = int(LETTERS_AN_INCH * figure.get_figwidth() / max(1, beside))
     for axes in figure.axes:
         for place in ("left", "center"):
             title = axes.get_title(place)
@@ -149,13 +152,6 @@ def shortened(text: str, longest: int) -> str:
         return text
     end = longest // 3
     return f"{text[: longest - end - 1]}…{text[-end:]}"
-
-
-def _side_by_side(figure: Figure) -> int:
-    """How many axes with a title stand beside each other."""
-    titled = [axes for axes in figure.axes if axes.get_title("left") or axes.get_title("center")]
-    specs = [axes.get_subplotspec() for axes in titled]
-    return max((spec.get_gridspec().ncols for spec in specs if spec is not None), default=1)
 
 
 def svg(figure: Figure) -> bytes:

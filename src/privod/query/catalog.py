@@ -79,10 +79,7 @@ def query_from_json(data: dict[str, Any]) -> Query[Any]:
 
 
 def release_from_json(data: dict[str, Any], query: Query[Any] | None = None) -> Release[Any]:
-    """Read back a release; its promise must be the one its question makes.
-
-    Whoever has its question already, and knows that it is the one, need not have it built again.
-    """
+    """Read back a release; its promise must be the one its question makes."""
     if not isinstance(data, dict) or not data.keys() >= WRITTEN:
         way_out = " Read the text with json.loads first." if isinstance(data, str) else ""
         written = ", ".join(sorted(WRITTEN))

@@ -207,10 +207,7 @@ def bins_for(records: float, scale: float) -> int:
 
 
 def uniform_cells(expected_records: int, epsilon: float, n_axes: int) -> float:
-    """Cells per axis at which noise and coarseness balance, not yet rounded [Su 2016, Section 4].
-
-    The rule for the plane, for any dimension.
-    """
+    """Cells per axis at which noise and coarseness balance, not rounded [Su 2016, Section 4]."""
     power: float = 2 / (n_axes + 2)
     cells: float = (min(expected_records, MOST_EXPECTED) * epsilon / 10) ** power
     return cells

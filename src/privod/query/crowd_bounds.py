@@ -105,10 +105,7 @@ def graded_credits(
 def count_credits(
     table: Table, over: Distances, radius: float, max_crowd: int, grades: int = 1
 ) -> int:
-    """What all records count together: each of up to `max_crowd` in full, of more by steps less.
-
-    Rows that are not held in memory are counted by parts of space, with the same result.
-    """
+    """What all records count together: each of up to `max_crowd` in full, of more by steps less."""
     if table.held_in_memory or table.most_records is None:
         return int(graded_credits(over.points(table), radius, max_crowd, grades).sum())
     columns = (over.numbers, over.codes, over.points_of)

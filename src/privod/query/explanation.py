@@ -34,10 +34,7 @@ class Explanation:
         return tuple(column.name for column in self.declared)
 
     def reasons(self) -> list[str]:
-        """Of each record the columns that add most to its score, with their values and shares.
-
-        Whether a value is high or low is said among what was released.
-        """
+        """Of each record the columns that add most to its score, with their values and shares."""
         told = []
         for row, shares in enumerate(self.shares):
             raising = np.maximum(shares, 0)  # what lowers the score is no reason for it

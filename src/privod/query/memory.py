@@ -74,8 +74,5 @@ def context_bytes(records: int, n_attributes: int) -> int:
 
 
 def sparse_cells_bytes(records: int, n_kept: int, n_axes: int, n_words: int) -> int:
-    """What listing occupied cells takes, if every record has one, and keeping those that reach.
-
-    Keys wait, are joined, sorted and counted, in two halves that are merged; then they are cells.
-    """
+    """What listing occupied cells takes, if every record has one, and keeping those that reach."""
     return WORD * (records + n_kept) * (8 * n_words + 12 + 2 * n_axes)

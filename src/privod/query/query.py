@@ -289,10 +289,7 @@ class Release(Generic[Value]):
     seeded: bool
 
     def of_persons(self, rows_per_person: int) -> Release[Value]:
-        """The same release about data in which a person may have so many records.
-
-        What is carried away of it, such as a grid, says so too.
-        """
+        """The same release about data in which a person may have so many records."""
         promise = self.guarantee.of_persons(rows_per_person)
         if promise == self.guarantee:
             return self

@@ -132,10 +132,7 @@ def told_of_threshold(
     *,
     scored: bool,
 ) -> str:
-    """How far off the threshold for a tenth of the records may be, for the sentence of a release.
-
-    Nothing where that is not known, of several releases.
-    """
+    """How far off the threshold for a tenth of the records may be, as a sentence if known."""
     if not scored:
         return " Thresholds are guesses: too few records to count them by their scores."
     known = share_beyond(threshold(TOLD_SHARE))

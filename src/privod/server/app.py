@@ -156,7 +156,11 @@ def make_app(site: Site) -> FastAPI:
         await asyncio.to_thread(site.reports.close)
         await asyncio.to_thread(site.leave)
 
-    _check_prefix(site.prefix)
+    # A proxy may take the prefix off, or not: what comes in must show which.
+    own = {route.path.split("/")[1] for route in (*API, *CONSOLE)}
+    if site.prefix and site.prefix.split("/")[1] in own:
+        rule = "must not begin like a page of the server"
+        raise InvalidParameter("prefix", rule, site.prefix, "Try /privod.")
     app = FastAPI(
         title="privod",
         version="1",
@@ -181,14 +185,6 @@ def make_app(site: Site) -> FastAPI:
     uploads = frozenset(route.path for route in (*API, *CONSOLE) if route.upload)
     app.add_middleware(Middleware, site=site, failure=_failure(app), uploads=uploads)
     return app
-
-
-def _check_prefix(prefix: str) -> None:
-    """A proxy may take the prefix off, or not: what comes in must show which."""
-    own = {route.path.split("/")[1] for route in (*API, *CONSOLE)}
-    if prefix and prefix.split("/")[1] in own:
-        rule = "must not begin like a page of the server"
-        raise InvalidParameter("prefix", rule, prefix, "Try /privod.")
 
 
 def _documented(route: Route) -> dict[str, Any]:

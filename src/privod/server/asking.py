@@ -138,10 +138,7 @@ def resume(site: Site) -> None:
     is_leaving = False
 
     def stay() -> None:
-        """Note again that this process is there, and hold its lock, unless it is leaving.
-
-        The lock is lost with a database that is restarted.
-        """
+        """Note again that this process is there, and hold its lock, unless it is leaving."""
         nonlocal is_held
         with mutex:
             if is_leaving:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import ssl
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from privod.server.jobs.uploads import remove_leftovers
 from privod.server.limits import Limits
 from privod.server.metrics import log_to_stderr
 from privod.server.site import LOOPBACK_HOSTS, Site
+from privod.wire.connection import is_loopback
 
 if TYPE_CHECKING:
     from privod.server.provider import Provider
@@ -78,14 +78,6 @@ class Listening:
         """Every name it answers to."""
         own = f"[{self.host}]" if ":" in self.host else self.host
         return LOOPBACK_HOSTS | {own.lower()} | {name.lower() for name in self.names}
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def configured(

@@ -81,7 +81,7 @@ class Connection:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             way_out = "Write https://curator.example."
             raise InvalidParameter("url", "must be an http or https address", url, way_out)
-        if parts.scheme == "http" and not _is_loopback(parts.hostname):
+        if parts.scheme == "http" and not is_loopback(parts.hostname):
             way_out = "Use https, so that the token does not travel in the clear."
             raise InvalidParameter("url", "must be https unless it is this machine", url, way_out)
         if not token or not token.isascii() or not token.isprintable():
@@ -227,7 +227,8 @@ def _trusting(authority: str | Path | None) -> Any:
         ) from None
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -43,7 +43,9 @@ class AdmitPerson(Act[int]):
         state = open_budget_of(connection, self.of, AdmittedContexts())
         if self.person in admitted(connection, state.dataset):
             raise AlreadyExists("This person is admitted already, with this detector and column.")
-        if _isolates(self.person.detector) and not self.isolating:
+        known = detector(self.person.detector)
+        few = isinstance(known, LocalOutlierFactor) and known.n_neighbors < FEWEST_NEIGHBORS
+        if (few or isinstance(known, PluggedIn)) and not self.isolating:
             raise NoPromise(
                 f"{self.person.detector} lets single records decide whether a person stands out, so"
                 " an answer can tell whether one is in the data. Take at least"
@@ -67,14 +69,6 @@ class AdmitPerson(Act[int]):
 
     def said(self, done: int) -> str:
         return f"Admitted in entry {done}."
-
-
-def _isolates(text: str) -> bool:
-    """Whether a detector lets single records decide, or nobody knows whether it does."""
-    known = detector(text)
-    if isinstance(known, PluggedIn):
-        return True
-    return isinstance(known, LocalOutlierFactor) and known.n_neighbors < FEWEST_NEIGHBORS
 
 
 @dataclass(frozen=True)

@@ -155,10 +155,7 @@ def nth(landed: NDArray[np.bool_], counts: Ints, rank: int) -> int:
 
 @njit(cache=True, nogil=True)
 def add_up(utilities: Ints, best: int, digits: Words, multiplicities: Ints, sums: Words) -> Wide:
-    """Add up what candidates weigh at least, SUMMED at a time and all together.
-
-    Without any multiplicities, each candidate stands for itself alone.
-    """
+    """Add up what candidates weigh at least, SUMMED at a time and all together."""
     total = (ZERO, ZERO)
     for block in range(sums.shape[0]):
         start, end = block * SUMMED, (block + 1) * SUMMED

@@ -224,7 +224,10 @@ def plug_in(name: str, function: Callable[..., bool]) -> PluggedIn:
 def detector(text: str) -> Grubbs | LocalOutlierFactor | Histogram | PluggedIn:
     """The detector a text describes: ``grubbs(alpha=0.05)``, ``lof`` or a plugged-in name."""
     name, inside = name_and_numbers(text, "detector", "lof")
-    own = _plugged_in_as(name)
+    if name not in _plugged_in and name not in BUILT_IN:
+        for point in entry_points(group=GROUP, name=name):
+            plug_in(name, point.load())
+    own = _plugged_in.get(name)
     if own is not None:
         usual = dict(own.parameters)
         kinds = {key: type(number) for key, number in own.parameters}
@@ -236,14 +239,6 @@ def detector(text: str) -> Grubbs | LocalOutlierFactor | Histogram | PluggedIn:
     kind = BUILT_IN[name]
     kinds = {field.name: int if field.type == "int" else float for field in fields(kind)}
     return kind(**given_numbers(inside, "detector", kinds, kind()))
-
-
-def _plugged_in_as(name: str) -> PluggedIn | None:
-    """A detector made known in this process, or by another package's entry point of `GROUP`."""
-    if name not in _plugged_in and name not in BUILT_IN:
-        for point in entry_points(group=GROUP, name=name):
-            plug_in(name, point.load())
-    return _plugged_in.get(name)
 
 
 def made_up(column: Numeric) -> list[Floats]:

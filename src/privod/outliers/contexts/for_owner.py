@@ -18,17 +18,6 @@ MOST_CONTEXTS = 2**26
 MOST_CONTEXTS_PLUGGED_IN = 2**16
 
 
-def _check_enumerable(table: Table, space: ContextSpace, column: str, detector: Detector) -> None:
-    """Refuse contexts that are too many to look at each."""
-    (declared,) = table.domain.numeric((column,))
-    refuse_too_wide(declared)
-    most = MOST_CONTEXTS if isinstance(detector, BuiltIn) else MOST_CONTEXTS_PLUGGED_IN
-    if space.n_contexts > most:
-        rule = f"must have at most {most} contexts to enumerate"
-        way_out = "Use fewer attributes, or ask OutlierContext with sampler='bfs'."
-        raise InvalidParameter("record", rule, space.n_contexts, way_out)
-
-
 def contexts_moved(
     table: Table,
     space: ContextSpace,
@@ -41,8 +30,13 @@ def contexts_moved(
 
     NOT private: for the owner alone.
     """
-    _check_enumerable(table, space, column, detector)
-
+    (declared,) = table.domain.numeric((column,))
+    refuse_too_wide(declared)
+    most = MOST_CONTEXTS if isinstance(detector, BuiltIn) else MOST_CONTEXTS_PLUGGED_IN
+    if space.n_contexts > most:
+        rule = f"must have at most {most} contexts to enumerate"
+        way_out = "Use fewer attributes, or ask OutlierContext with sampler='bfs'."
+        raise InvalidParameter("record", rule, space.n_contexts, way_out)
     view = look_from(table, space, column, value, detector)
     before = view.scan() >= 0
     moved = [

@@ -8,7 +8,7 @@ present or not; `copies` counts the records equal to it. Nothing here is private
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -127,10 +127,6 @@ def _edited(data: Counts, protected: Callable[[int, Counts], bool]) -> Iterator[
     for value in range(len(data)):
         for change in (1, -1):
             if data[value] + change >= 0:
-                other = _with(data, value, data[value] + change)
+                other = (*data[:value], data[value] + change, *data[value + 1 :])
                 if protected(value, data) or protected(value, other):
                     yield other
-
-
-def _with(data: Sequence[int], value: int, count: int) -> Counts:
-    return (*data[:value], count, *data[value + 1 :])

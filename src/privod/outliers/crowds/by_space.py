@@ -43,10 +43,7 @@ def n_boxes(most_points: int, n_axes: int) -> int:
 
 
 def most_points_at_once(most_points: int, n_axes: int) -> int:
-    """At most how many of so many points are held: all, or those of one part in every thread.
-
-    A part holds its own points, those around them, and the next ones as they come in.
-    """
+    """At most how many of so many points are held: all, or those of one part in every thread."""
     if most_points <= IN_MEMORY:
         return most_points
     return 3 * available_threads() * max(1, VALUES_AT_ONCE // n_axes)

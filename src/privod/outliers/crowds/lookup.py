@@ -66,10 +66,7 @@ def crowds_and_copies(
     records: NDArray[np.float64],
     cap: int | None = None,
 ) -> list[tuple[int, int]]:
-    """The crowd of each record's values in a table, up to the cap, and the number of its copies.
-
-    Looked up in an index of rows that are held in memory, added up over blocks of others.
-    """
+    """The crowd of each record's values in a table, up to the cap, and the number of its copies."""
     if table.held_in_memory:
         return lookup_for(table, columns, radius).crowds_and_copies(records, cap)
     near, alike = table.sums(columns, partial(_near_and_alike, records, radius))

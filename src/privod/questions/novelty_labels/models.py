@@ -168,7 +168,12 @@ def model_of(text: Any) -> CrowdModel | EditModel:
     if isinstance(text, CrowdModel | EditModel):
         return text
     if isinstance(text, str) and text.lstrip().startswith("crowd("):
-        return _crowd(text)
+        _, given = named_values(text, "model", EXAMPLE)
+        if set(given) != {"max_crowd", "near"}:
+            rule = "must have the parameters max_crowd and near"
+            raise InvalidParameter("model", rule, sorted(given), f"Try '{EXAMPLE}'.")
+        most = whole_number(given["max_crowd"], "max_crowd", at_least=1, at_most=LARGEST_COUNT)
+        return CrowdModel(most, near_of(given["near"]))
     name, inside = name_and_numbers(text, "model", EXAMPLE)
     if name not in _known:
         for point in entry_points(group=GROUP, name=name):
@@ -185,12 +190,3 @@ def model_of(text: Any) -> CrowdModel | EditModel:
         if not number > 0:
             raise InvalidParameter(key, "must be above 0", number, f"Try {model}.")
     return replace(model, parameters=tuple((dict(model.parameters) | given).items()))
-
-
-def _crowd(text: str) -> CrowdModel:
-    _, given = named_values(text, "model", EXAMPLE)
-    if set(given) != {"max_crowd", "near"}:
-        rule = "must have the parameters max_crowd and near"
-        raise InvalidParameter("model", rule, sorted(given), f"Try '{EXAMPLE}'.")
-    most = whole_number(given["max_crowd"], "max_crowd", at_least=1, at_most=LARGEST_COUNT)
-    return CrowdModel(most, near_of(given["near"]))

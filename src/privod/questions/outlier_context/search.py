@@ -131,10 +131,7 @@ class Numbered(Options):
     utilities: NDArray[np.int32]
 
     def pick(self, choice: ExponentialMechanism, bits: Randomness) -> int:
-        """One pass counts how many contexts share each utility [Algorithm 1].
-
-        The choice is made among utilities, then evenly among those that share the chosen one.
-        """
+        """One pass counts how many contexts share each utility [Algorithm 1]."""
         utilities = self.utilities
         blocks = [utilities[first : first + BLOCK] for first in range(0, len(utilities), BLOCK)]
         shared_by = np.zeros(int(utilities.max()) + 1, np.int64)

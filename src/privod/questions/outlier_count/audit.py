@@ -35,7 +35,9 @@ def worst_cases(kind: type[OutlierCount] = OutlierCount) -> tuple[WorstCase, ...
             telling = MOVED if noise in SMOOTH else {}
             query = _query(kind, noise, MAX_CROWD, adjacency, **telling)
             found.append(WorstCase(query, left, right))
-    found.append(WorstCase(_mixed_query(kind), *_mixed_pair()))
+    asked = {"max_crowd": MAX_CROWD, "columns": ("x", "kind"), "weights": (1, 0.9)}
+    mixed = kind(radius=1, epsilon=1, noise="global", **asked)
+    found.append(WorstCase(mixed, *_mixed_pair()))
     calm, tense = pairs[AddRemove()]
     for noise in SMOOTH:
         query = _query(kind, noise, MAX_CROWD + 1, AddRemove())
@@ -62,17 +64,6 @@ def _mixed_pair() -> tuple[Table, Table]:
         columns = {"x": np.array([x for x, _ in rows]), "kind": [kind for _, kind in rows]}
         tables.append(Table(MIXED, columns))
     return tables[0], tables[1]
-
-
-def _mixed_query(kind: type[OutlierCount]) -> OutlierCount:
-    return kind(
-        radius=1,
-        max_crowd=MAX_CROWD,
-        epsilon=1,
-        noise="global",
-        columns=("x", "kind"),
-        weights=(1, 0.9),
-    )
 
 
 def _query(

@@ -344,10 +344,7 @@ class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
             return list(track(pool.map(count, sets), "column sets", total=len(sets)))
 
     def chance_at_most(self, missing: int, size: int) -> float:
-        """How likely at most a set with so many outliers fewer than the best of its size is taken.
-
-        That holds for each choice, whatever the rows.
-        """
+        """How likely at most a set with so many outliers below the best of its size is taken."""
         gap = (missing * self.steps) // self._sensitivity(size)
         return self.selection.choice.chance_at_most(gap)
 

@@ -146,7 +146,12 @@ async def _check_body(request: Request) -> None:
 
 
 async def _read_form(request: Request) -> None:
-    _check_origin(request)
+    # Refuse what a browser says another site sent, whatever code it carries.
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    origin = request.headers.get("origin")
+    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    if site not in ("same-origin", "none") or foreign:
+        raise NotAllowed("The form was sent from another site. Send it from the console.")
     try:
         form = await request.form(max_files=1, max_fields=MOST_FIELDS)
     except (MultiPartException, UnicodeDecodeError, ValueError):
@@ -156,12 +161,3 @@ async def _read_form(request: Request) -> None:
             check_text(value, name if is_text(name) else "a field", lines=True)
     check_form(site_of(request).secret, request.scope["cookie"], str(form.get("code", "")))
     request.scope["form"] = form
-
-
-def _check_origin(request: Request) -> None:
-    """Refuse what a browser says another site sent, whatever code it carries."""
-    site = request.headers.get("sec-fetch-site", "same-origin")
-    origin = request.headers.get("origin")
-    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-    if site not in ("same-origin", "none") or foreign:
-        raise NotAllowed("The form was sent from another site. Send it from the console.")

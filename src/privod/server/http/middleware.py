@@ -88,7 +88,10 @@ class Middleware:
         except PrivodError as problem:
             await self._fail(scope, receive, sender, problem)
         except Exception as problem:
-            _log_failure(problem)
+            # Where it failed, and how; what it said might speak of rows.
+            frames = traceback.extract_tb(problem.__traceback__)[-8:]
+            where = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
+            LOG.error("unexpected %s in %s", type(problem).__name__, where)
             await self._fail(
                 scope, receive, sender, AnswerFailed("The server failed. Tell its operator when.")
             )
@@ -118,7 +121,9 @@ class Middleware:
         self, scope: Scope, headers: Headers, receive: Receive, sender: _Sender
     ) -> None:
         limits = self._site.limits
-        upload = self._is_upload(scope)
+        visitor: Visitor | None = scope["visitor"]
+        owner = visitor is not None and visitor.role == "owner" and visitor.of is None
+        upload = owner and scope["method"] == "POST" and scope["path"] in self._uploads
         body = _Body(receive, limits.upload_bytes if upload else limits.body_bytes, sender)
         if upload:
             self._check_room(headers)
@@ -175,12 +180,6 @@ class Middleware:
         if not cookie:
             return None
         return await run_in_threadpool(self._site.sessions.token_of, cookie)
-
-    def _is_upload(self, scope: Scope) -> bool:
-        """Whether an owner of the server sends a file."""
-        visitor: Visitor | None = scope["visitor"]
-        owner = visitor is not None and visitor.role == "owner" and visitor.of is None
-        return owner and scope["method"] == "POST" and scope["path"] in self._uploads
 
     async def _fail(
         self, scope: Scope, receive: Receive, sender: _Sender, problem: PrivodError
@@ -286,10 +285,3 @@ def address_of(scope: Scope) -> str:
     """Where a request comes from; behind a proxy, what the proxy says. For limits, not for logs."""
     client: Any = scope.get("client")
     return network_of(str(client[0])) if client else "-"
-
-
-def _log_failure(problem: Exception) -> None:
-    """Where it failed and what kind of failure it was; what it said might speak of rows."""
-    frames = traceback.extract_tb(problem.__traceback__)[-8:]
-    where = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
-    LOG.error("unexpected %s in %s", type(problem).__name__, where)

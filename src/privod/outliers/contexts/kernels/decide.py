@@ -84,10 +84,7 @@ def grubbs_stands_out(size: int, total: float, squares: float, critical: Floats)
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _first_neighbor(values: Floats, place: int, count: int, k: int, start: int) -> int:
-    """Where the k nearest others of a sorted value begin; they and it are k + 1 in a row.
-
-    `start` is where those of a value before it begin, or 0: the row never moves back.
-    """
+    """Where the k nearest others of a sorted value begin; they and it are k + 1 in a row."""
     start = min(max(start, place - k), count - 1 - k)
     value = values[place]
     while (

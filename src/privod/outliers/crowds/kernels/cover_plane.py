@@ -39,10 +39,7 @@ class Near(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def gather(x: Ints, y: Ints, chosen: Ints, begins: Ints, ends: Ints) -> Gathered:
-    """The different chosen points with their multiplicities, and the ranges among them.
-
-    Points are sorted so that equal ones follow each other; ranges never part equal points.
-    """
+    """The different chosen points with their multiplicities, and the ranges among them."""
     n = x.size
     places_x, places_y = np.empty(n, np.int64), np.empty(n, np.int64)
     weight = np.empty(n, np.int64)
