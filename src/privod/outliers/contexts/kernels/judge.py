@@ -112,6 +112,15 @@ def _room_together(rule: Rule, n_codes: int) -> Together:
 
 
 @njit(cache=True, nogil=True)
+def _gather_bits(chosen: NDArray[np.bool_], words: Ints) -> None:
+    """Of each code a word: which contexts take it in."""
+    words[:] = 0
+    for context in range(len(chosen)):
+        for code in range(len(words)):
+            words[code] |= np.int64(chosen[context, code]) << context
+
+
+@njit(cache=True, nogil=True)
 def _mark_members(
     words: Ints, starts_at: Ints, codes: NDArray[np.uint16], ends: List, inside: Ints
 ) -> None:
@@ -243,10 +252,7 @@ def judge_contexts(
     width = len(most.needed)
     for first in range(0, len(chosen), width):
         n = min(width, len(chosen) - first)
-        words[:] = 0  # of each code: which contexts take it in
-        for context in range(n):
-            for code in range(len(words)):
-                words[code] |= np.int64(chosen[first + context, code]) << context
+        _gather_bits(chosen[first : first + n], words)
         _mark_members(words, starts_at, cells.codes, ends, inside)
         _count(cells, inside, most.counts)
         if rule.kind == GRUBBS:

@@ -169,11 +169,15 @@ def meet_leaf(
                 q = chosen[c + lane]
                 for j in range(depth):
                     work.group[j, lane] = work.moved[q, j]
-                work.group_sure[lane] = work.sure[q]
-                work.group_maybe[lane] = work.maybe[q]
-            else:  # nobody is near
-                work.group_sure[lane] = np.nan
-                work.group_maybe[lane] = np.inf
+                work.group_sure[lane], work.group_maybe[lane] = (
+                    work.sure[q],
+                    work.maybe[q],
+                )
+            else:
+                work.group_sure[lane], work.group_maybe[lane] = (
+                    np.nan,
+                    np.inf,
+                )  # nobody is near
         near[:] = 0
         far[:] = 0
         for tile in range(first, last):

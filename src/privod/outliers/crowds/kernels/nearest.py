@@ -26,7 +26,10 @@ from privod.outliers.crowds.kernels.tree import Floats, Ints, Tiles, Tree
 def walk_to_cap(
     asked: Floats, block: int, cap: int, tree: Tree, tiles: Tiles, worker: int, workers: int
 ) -> Ints:
-    """min(crowd, cap) of the asked points, blocks worker, worker + workers, ...; zero elsewhere."""
+    """min(crowd, cap) of the asked points, blocks worker, worker + workers, ...; zero elsewhere.
+
+    Asked points are taken `block` at a time, so they should come sorted into leaves.
+    """
     total, d = asked.shape
     n = tree.ordered.shape[0]
     square = tiles.square
@@ -80,11 +83,7 @@ def walk_to_cap(
                     for i in range(n_hungry):
                         columns[:, i] = queries[hungry[i]]
                 measure_gaps(columns, n_hungry, tree.low, tree.high, node, gaps)
-                n_picked = 0  # those that the box does not rule out
-                for c in range(n_hungry):
-                    picked[n_picked] = hungry[c]
-                    if gaps[c] <= square:
-                        n_picked += 1
+                n_picked = _pick(hungry, n_hungry, gaps, square, picked)
             if n_picked > 0:
                 leaf = tree.first[node]
                 meet_leaf(queries, picked, n_picked, leaf, tree, tiles, work, nothing, False)
@@ -92,6 +91,17 @@ def walk_to_cap(
         for i in range(m):
             result[begin + i] = min(counts[i], cap)
     return result
+
+
+@njit(cache=True, nogil=True)
+def _pick(hungry: Ints, count: int, gaps: Floats, square: float, picked: Ints) -> int:
+    """Write those of the hungry queries that a box does not rule out; how many they are."""
+    kept = 0
+    for c in range(count):
+        picked[kept] = hungry[c]
+        if gaps[c] <= square:
+            kept += 1
+    return kept
 
 
 @njit(cache=True, nogil=True)

@@ -93,11 +93,17 @@ def walk(
             top += 2
         credit[begin : begin + m] += counts[:m]
     if own:
-        for node in range(passed.size):  # credit its points with the queries that took it whole
-            if tree.end[node] - tree.first[node] > 1:
-                passed[node + 1] += passed[node]
-                passed[tree.right[node]] += passed[node]
-            else:
-                start = tree.first[node] * tree.leaf_size
-                credit[start : start + tree.leaf_size] += passed[node]
+        _hand_down(passed, tree, credit)
     return credit
+
+
+@njit(cache=True, nogil=True)
+def _hand_down(passed: Ints, tree: Tree, credit: Ints) -> None:
+    """Credit the points of every node with the queries that took it whole."""
+    for node in range(passed.size):
+        if tree.end[node] - tree.first[node] > 1:
+            passed[node + 1] += passed[node]
+            passed[tree.right[node]] += passed[node]
+        else:
+            start = tree.first[node] * tree.leaf_size
+            credit[start : start + tree.leaf_size] += passed[node]
