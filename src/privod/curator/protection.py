@@ -133,9 +133,9 @@ def who_is_protected(
 ) -> Protection:
     """Count the records that all of these narrow adjacencies protect. NOT private."""
     check_narrow(adjacencies)
-    unit_of, person = np.arange(len(table)), table.domain.person
-    if person is not None:
-        unit_of = np.unique(np.asarray(table.columns()[person]), return_inverse=True)[1]
+    unit_of, whose = np.arange(len(table)), table.domain.person
+    if whose is not None:
+        unit_of = np.unique(np.asarray(table.columns()[whose]), return_inverse=True)[1]
     units = int(unit_of.max(initial=-1)) + 1
     contexts = [one for one in adjacencies if isinstance(one, SameContexts)]
     likenesses = [one for one in adjacencies if isinstance(one, InAlikeCrowd)]

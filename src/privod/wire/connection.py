@@ -155,6 +155,11 @@ class Connection:
         """What the interface has there, as plain values."""
         return self._again("GET", path)
 
+    def get_bytes(self, path: str) -> bytes:
+        """What the interface has there as it was sent: a picture, a table, for the thin client."""
+        content: bytes = self._again("GET", path, read=lambda response: response.content)
+        return content
+
     def post(self, path: str, asked: Any) -> Any:
         """Send what may be sent twice."""
         return self._again("POST", path, encode(asked))

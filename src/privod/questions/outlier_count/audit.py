@@ -35,7 +35,7 @@ def worst_cases(kind: type[OutlierCount] = OutlierCount) -> tuple[WorstCase, ...
             telling = MOVED if noise in SMOOTH else {}
             query = _query(kind, noise, MAX_CROWD, adjacency, **telling)
             found.append(WorstCase(query, left, right))
-    asked = {"max_crowd": MAX_CROWD, "columns": ("x", "kind"), "weights": (1, 0.9)}
+    asked: dict[str, Any] = {"max_crowd": MAX_CROWD, "columns": ("x", "kind"), "weights": (1, 0.9)}
     mixed = kind(radius=1, epsilon=1, noise="global", **asked)
     found.append(WorstCase(mixed, *_mixed_pair()))
     calm, tense = pairs[AddRemove()]

@@ -127,7 +127,6 @@ class Middleware:
         body = _Body(receive, limits.upload_bytes if upload else limits.body_bytes, sender)
         if upload:
             self._check_room(headers)
-        visitor: Visitor | None = scope["visitor"]
         who = address_of(scope) if visitor is None else visitor.id
         arriving, served = self._strangers if visitor is None else self._known
         with arriving.taken(who) if body.is_expected(headers) else nullcontext():
