@@ -170,7 +170,7 @@ def detector(folder: Path, _rows: int, holder: str = "stored") -> int:
 
 def crowds(folder: Path, _rows: int) -> int:
     """How many outliers there are, holding a quarter of the points at once in all threads."""
-    table = Table.over(PLAIN, stored(folder))
+    table = seen(folder)
     columns = (OVER.numbers, OVER.codes, OVER.points_of)
     at_once = len(table) * OVER.n_axes // 4 // available_threads()
     boxes = boxes_around(table.fold(SomeRows(*columns)), 8 * available_threads())
@@ -179,7 +179,7 @@ def crowds(folder: Path, _rows: int) -> int:
 
 def crowds_in_memory(folder: Path, _rows: int) -> int:
     """The same with all points in memory."""
-    return count_outliers(OVER.points(Table.over(PLAIN, stored(folder))), RADIUS, CROWD)
+    return count_outliers(OVER.points(seen(folder)), RADIUS, CROWD)
 
 
 def grid(folder: Path, _rows: int, holder: str = "stored") -> list[int]:
