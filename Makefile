@@ -39,13 +39,15 @@ lint: $(VENV)/ready-test
 types: $(VENV)/ready-test
 	$(BIN)/mypy
 
-# What the tests of browsers, databases and exact joint runs need; where we may not install it, they say what they skip.
+# What the tests of browsers, databases, proxies and exact joint runs need; where we may not install it, they say what they skip.
 system: $(VENV)/ready-test
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	  wanted=""; \
 	  command -v chromium > /dev/null || wanted="$$wanted chromium"; \
 	  ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || wanted="$$wanted postgresql"; \
 	  command -v java > /dev/null || wanted="$$wanted openjdk-17-jre-headless"; \
+	  command -v nginx > /dev/null || wanted="$$wanted nginx-light"; \
+	  command -v caddy > /dev/null || wanted="$$wanted caddy"; \
 	  if [ -n "$$wanted" ]; then \
 	    apt-get update -qq; \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$wanted > /dev/null \

@@ -78,7 +78,8 @@ class Visit:
         visit.page.goto(url)
         if token is not None:
             visit.page.fill("#token", token)
-            visit.page.click("main button")
+            with visit.page.expect_navigation():
+                visit.page.click("main button")
         return visit
 
     @classmethod
