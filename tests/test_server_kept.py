@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 # slow: left out by `make quick`
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,14 @@ import httpx
 import pytest
 
 from privod.curator import Curator
-from privod.ledger.acts import ChargeElsewhere, CloseBudget, LimitToken, OpenBudget, RaiseBudget
+from privod.ledger.acts import (
+    ChargeElsewhere,
+    CloseBudget,
+    LimitToken,
+    OpenBudget,
+    RaiseBudget,
+    Retire,
+)
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.questions.histogram.query import Histogram
 from privod.server import kept
@@ -67,18 +75,42 @@ def test_what_is_kept_is_what_would_be_computed_after_every_act(
         lambda: curator.register("later", ROWS, DOMAIN, continues="patients"),
         lambda: curator.do(CloseBudget("patients", AddRemove(), "a test"), confirmed=True),
     ]
-    with server.api(token) as api:
-        first = shown(api)
-        assert shown(api) == first
+    with server.api(token) as api, server.browser(token) as browser:
+
+        def read() -> tuple[list[Any], str]:
+            return shown(api), browser.get("/data/patients").raise_for_status().text
+
+        first = read()
+        assert read() == first
         seen = [first]
         for act in acts:
             act()
-            told = shown(api)
+            told = read()
             with monkeypatch.context() as patched:
                 patched.setattr(Kept, "find", lambda *_: None)  # nothing is kept
-                assert shown(api) == told
+                assert read() == told
             assert told not in seen  # each of them is to be seen somewhere
             seen.append(told)
+
+
+def test_a_kept_page_is_the_visitors_own_and_its_form_is_the_browsers(server: Running) -> None:
+    code = re.compile(r'name="code" value="([0-9a-f]+)"')
+    pages: dict[str, list[str]] = {}
+    for role in ("analyst", "analyst", "owner", "auditor"):
+        token = server.token(role)
+        for _ in range(2):
+            with server.browser(token) as browser:
+                text = browser.get("/data/patients").raise_for_status().text
+                assert browser.get("/data/patients").text == text
+                (of_form,) = set(code.findall(text))
+                pages.setdefault(token, []).append(text.replace(of_form, "", 1))
+                left = browser.request("POST", "/sign-out", data={"code": of_form})
+                assert left.headers["location"] == "/sign-in"
+    assert all(len(set(of_one)) == 1 for of_one in pages.values())
+    assert len({of_one[0] for of_one in pages.values()}) == 3  # both analysts see the same here
+    server.curator.do(Retire("patients", "a test"), confirmed=True)
+    with server.browser(server.token("owner")) as browser:
+        assert "Its rows are deleted" in browser.get("/data/patients").text
 
 
 def test_nothing_is_computed_twice_while_the_head_stands(

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from starlette.concurrency import run_in_threadpool
+
 from privod.curator import Curator
 from privod.ledger import chain
 
@@ -21,7 +23,7 @@ class Kept:
 
     def __init__(self, curator: Curator) -> None:
         self._database = curator.database
-        self._head: tuple[int, str] | None = None
+        self.head: tuple[int, str] | None = None
         self._figures: OrderedDict[Hashable, Any] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
@@ -34,25 +36,30 @@ class Kept:
                 self._figures.move_to_end(key)
             return self._figures.get(key)
 
-    def figure(
-        self,
-        key: Hashable,
-        make: Callable[[], Figure],
-        keeps: Callable[[Figure], bool] = lambda _: True,
-    ) -> Figure:
-        """What is kept under a key, or what is made now, which is kept if it may be."""
+    def figure(self, key: Hashable, make: Callable[[], Figure]) -> Figure:
+        """What is kept under a key, or what is made now."""
         found: Figure | None = self.find(key)
         if found is not None:
             return found
-        before = self._head
+        before = self.head
         made = make()
+        self.keep(key, made, before)
+        return made
+
+    async def look(self, key: Hashable) -> Any:
+        """The same as `find`, from the serving thread."""
+        if self._database.engine == "sqlite":  # sooner than a thread is found
+            return self.find(key)
+        return await run_in_threadpool(self.find, key)
+
+    def keep(self, key: Hashable, made: Any, head: tuple[int, str] | None) -> None:
+        """Keep what was made since the ledger was seen with this head, if it still has it."""
         with self._lock:
-            if before == self._head and keeps(made) and key not in self._figures:
+            if head == self.head and key not in self._figures:
                 self._figures[key] = made
                 self._size += _bytes(made)
                 while self._size > MOST_BYTES:
                     self._size -= _bytes(self._figures.popitem(last=False)[1])
-        return made
 
     def _follow(self) -> None:
         """Forget everything if the head moved.
@@ -62,8 +69,8 @@ class Kept:
         with self._database.lookup() as connection:
             head = chain.read_head(connection)
         with self._lock:
-            if head != self._head:
-                self._head = head
+            if head != self.head:
+                self.head = head
                 self._figures.clear()
                 self._size = 0
 

@@ -53,20 +53,13 @@ def kept(view: Callable[..., Any]) -> Callable[..., Any]:
         site, visitor = site_of(request), visitor_of(request)
         asked = hashlib.sha256(repr(given).encode()).digest()
         key = (view.__name__, visitor.of, visitor.token, asked)
-        looks_here = site.curator.database.engine == "sqlite"  # sooner than a thread is found
-        text = site.kept.find(key) if looks_here else None
-        found: Any = None
-
-        def made() -> bytes:
-            nonlocal found
-            found = view(request, **given)
-            return wire.to_text(found).encode()
-
-        def keeps(_text: bytes) -> bool:
-            return not getattr(found, "begun", False)
-
+        text = await site.kept.look(key)
         if text is None:
-            text = await run_in_threadpool(site.kept.figure, key, made, keeps)
+            head = site.kept.head
+            found = await run_in_threadpool(view, request, **given)
+            text = await run_in_threadpool(lambda: wire.to_text(found).encode())
+            if not getattr(found, "begun", False):
+                site.kept.keep(key, text, head)
         return Response(text, media_type=JSON)
 
     return shown

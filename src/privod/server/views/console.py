@@ -20,7 +20,16 @@ from privod.server.http.middleware import address_of
 from privod.server.jobs.answers import Summary
 from privod.server.site import site_of, visitor_of
 from privod.server.views.media import PICTURE_HEADERS, SVG
-from privod.server.views.pages import STATIC, answer_path, page, page_of, redirect, set_cookie
+from privod.server.views.pages import (
+    STATIC,
+    answer_path,
+    page,
+    page_of,
+    redirect,
+    rendered,
+    sent,
+    set_cookie,
+)
 
 if TYPE_CHECKING:
     from privod.server.provider import Provider
@@ -148,27 +157,26 @@ def data_sets(request: Request) -> Response:
 async def data_set(request: Request) -> Response:
     """One data set: what is public, its budgets, what was answered."""
     site, visitor, of = site_of(request), visitor_of(request), request.path_params["dataset"]
-    answers = None
-    if visitor.role != "auditor":
-        known = await run_in_threadpool(site.answered, of)
-        keys = [key for key, _ in known[:SHOWN_ANSWERS]]
-        answers = await site.answers.summaries(of, keys, visitor.id)
-    return await run_in_threadpool(_data_set, request, answers)
+    shown_to = ("page", of, visitor, site.is_present)
+    text = await site.kept.look(shown_to)
+    if text is None:
+        head, answers = site.kept.head, None
+        if visitor.role != "auditor":
+            known = await run_in_threadpool(site.answered, of)
+            keys = [key for key, _ in known[:SHOWN_ANSWERS]]
+            answers = await site.answers.summaries(of, keys, visitor.id)
+        text = await run_in_threadpool(_data_set, request, answers)
+        site.kept.keep(shown_to, text, head)
+    return sent(request, text)
 
 
-def _data_set(request: Request, answers: list[Summary] | None) -> Response:
+def _data_set(request: Request, answers: list[Summary] | None) -> str:
     site, visitor = site_of(request), visitor_of(request)
     dataset = site.curator.dataset(request.path_params["dataset"])
     budgets = site.budget(dataset.name, visitor.token)
     retired = any(one.retired and one.name == dataset.name for one in site.curator.datasets())
-    return page(
-        request,
-        "data_set.html",
-        dataset=dataset,
-        budgets=budgets,
-        answers=answers,
-        retired=retired,
-    )
+    shown = {"dataset": dataset, "budgets": budgets, "answers": answers, "retired": retired}
+    return rendered(request, "data_set.html", shown)
 
 
 def history(request: Request) -> Response:
@@ -231,9 +239,8 @@ def verify(request: Request) -> Response:
     """Verify the ledger and say what was found."""
     try:
         checked = site_of(request).curator.verify(text_of(request, "head").strip() or None)
+        found = {"intact": True, "sentence": checked.sentence()}
     except (LedgerDamaged, InvalidParameter) as problem:
         damaged = isinstance(problem, LedgerDamaged)
         found = {"intact": False, "damaged": damaged, "sentence": str(problem)}
-        return page(request, "verify.html", section="verify", found=found)
-    found = {"intact": True, "sentence": checked.sentence()}
     return page(request, "verify.html", section="verify", found=found)

@@ -41,6 +41,7 @@ HEADINGS = {
     500: "Something went wrong",
     503: "Not available",
 }
+CODE_MARK = secrets.token_hex(32)  # that nobody can write into a page
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -104,10 +105,22 @@ def _decimal(number: Fraction) -> str:
 def page(request: Request, template: str, status: int = 0, **shown: Any) -> Response:
     """A page of the console, 422 with a problem; its forms carry the code of this browser."""
     status = status or (422 if shown.get("problem") else 200)
-    site = site_of(request)
-    cookie = request.scope.get("cookie", "")
+    return sent(request, rendered(request, template, shown), status)
+
+
+def rendered(request: Request, template: str, shown: Mapping[str, Any]) -> str:
+    """A page before it is sent, with a mark where the code of a browser stands in its forms."""
+    field = Markup('<input type="hidden" name="code" value="{}">').format(CODE_MARK)
+    common = _common(request, {**shown, "code_field": lambda: field})
+    return _environment().get_template(template).render(common)
+
+
+def sent(request: Request, text: str, status: int = 200) -> Response:
+    """A page for one browser."""
+    site, cookie = site_of(request), request.scope.get("cookie", "")
     fresh = "" if cookie else secrets.token_urlsafe(32)
-    response = HTMLResponse(_rendered(request, site, template, cookie or fresh, shown), status)
+    code = form_code(site.secret, cookie or fresh)
+    response = HTMLResponse(text.replace(CODE_MARK, code), status)
     if fresh:
         set_cookie(site, response, fresh)
     return response
@@ -141,16 +154,6 @@ def set_cookie(site: Site, response: Response, value: str) -> None:
         httponly=True,
         samesite="lax",
     )
-
-
-def _rendered(
-    request: Request, site: Site, template: str, cookie: str, shown: Mapping[str, Any]
-) -> str:
-    field = Markup('<input type="hidden" name="code" value="{}">')
-    code = form_code(site.secret, cookie)
-    common = _common(request, shown)
-    common["code_field"] = lambda: field.format(code)
-    return _environment().get_template(template).render(common)
 
 
 def _common(request: Request, shown: Mapping[str, Any]) -> dict[str, Any]:
