@@ -27,7 +27,7 @@ from privod.data.mock import mock_rows
 from privod.data.views import SeenRows
 from privod.engines import SizeClass, writing
 from privod.engines import size as sizes
-from privod.engines.kernels import universal_hash
+from privod.engines.kernels import universal_hash, universal_hashes
 from privod.engines.sealed_file import PIECE, Marks, SealedReader, SealedWriter
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 from privod.mechanisms import seeded
@@ -382,6 +382,8 @@ def test_marks_are_sums_of_products_of_keyed_halves(content: bytes, random: Any)
         slow.append(sum(map(math.prod, zip(sums[::2], sums[1::2], strict=True))) % 2**64)
     fast = universal_hash(np.frombuffer(content, np.uint64), np.frombuffer(key, np.uint64))
     assert list(fast) == slow
+    twice = universal_hashes(np.frombuffer(2 * content, np.uint64), np.frombuffer(key, np.uint64))
+    assert twice.tolist() == 2 * [[slow[0], slow[1] | 1]]
 
 
 @pytest.mark.usefixtures("small_partitions")

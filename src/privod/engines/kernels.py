@@ -1,4 +1,4 @@
-"""A universal hash of one piece of a file."""
+"""Universal hashes of the pieces of a file."""
 
 from __future__ import annotations
 
@@ -24,3 +24,14 @@ def universal_hash(words: Words, key: Words) -> tuple[np.uint64, np.uint64]:
         first += ((word + one) & LOW) * (((word >> HALF) + (one >> HALF)) & LOW)
         second += ((word + other) & LOW) * (((word >> HALF) + (other >> HALF)) & LOW)
     return first, second
+
+
+@njit(cache=True, nogil=True)
+def universal_hashes(words: Words, key: Words) -> Words:
+    """Both hashes of each piece, shape (pieces, 2); the second made odd, so that none is zeros."""
+    size = key.size - 1
+    hashes = np.empty((words.size // size, 2), dtype=np.uint64)
+    for piece in range(hashes.shape[0]):
+        first, second = universal_hash(words[piece * size : (piece + 1) * size], key)
+        hashes[piece, 0], hashes[piece, 1] = first, second | np.uint64(1)
+    return hashes

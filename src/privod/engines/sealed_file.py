@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.engines.kernels import universal_hash
+from privod.engines.kernels import universal_hashes
 from privod.errors import InvalidData
 
 PIECE = 1 << 16
@@ -26,11 +26,10 @@ SEAL_BYTES = 32
 CHANGED = "The rows on disk are not those that were registered."
 
 
-def _piece_seal(salt: bytes, number: int, place: int, *parts: Any) -> bytes:
+def _piece_seal(salt: bytes, number: int, place: int, piece: Any) -> bytes:
     about = salt + b"piece" + number.to_bytes(8, "big") + place.to_bytes(8, "big")
     seal = hashlib.blake2b(about, digest_size=SEAL_BYTES)
-    for part in parts:
-        seal.update(part)
+    seal.update(piece)
     return seal.digest()
 
 
@@ -55,11 +54,10 @@ class Marks:
         """The marks of a file's pieces, zeros where none was met so far."""
         return self._known.setdefault(number, np.zeros((n_pieces, 2), dtype=np.uint64))
 
-    def of(self, parts: tuple[Any, ...]) -> tuple[int, int]:
-        """The mark of a piece that comes in parts; the second number is odd, so none is zeros."""
-        words = np.frombuffer(b"".join(parts).ljust(PIECE, b"\0"), dtype=np.uint64)
-        first, second = universal_hash(words, self._key)
-        return int(first), int(second) | 1
+    def of(self, pieces: bytes) -> NDArray[np.uint64]:
+        """The marks of pieces that follow each other, none of which is zeros."""
+        padded = pieces + bytes(-len(pieces) % PIECE)  # the last piece of a file may be shorter
+        return universal_hashes(np.frombuffer(padded, np.uint64), self._key)
 
 
 class SealedWriter(io.RawIOBase):
@@ -164,7 +162,7 @@ class SealedReader(io.RawIOBase):
         self._at = max(0, base + offset)
         return self._at
 
-    def read(self, size: int | None = -1) -> bytes:
+    def read(self, size: int | None = -1) -> Any:
         """Read bytes whose pieces are those that were written."""
         left = max(0, self._size - self._at)
         wanted = left if size is None or size < 0 else min(size, left)
@@ -172,28 +170,19 @@ class SealedReader(io.RawIOBase):
             return b""
         start, end = self._at, self._at + wanted
         first, last = start // PIECE, (end - 1) // PIECE
-        before = self._bytes(first * PIECE, start)
-        found = self._bytes(start, end)  # handed on as they are: what is checked is what is counted
-        after = self._bytes(end, min((last + 1) * PIECE, self._size))
-        view = memoryview(found)
-        for place in range(first, last + 1):
-            piece = view[max(0, place * PIECE - start) : (place + 1) * PIECE - start]
-            parts = (before if place == first else b"", piece, after if place == last else b"")
-            mark = self._marks.of(parts)
-            if tuple(self._known[place]) == mark:
-                continue
-            seal = self._seals[place * SEAL_BYTES : (place + 1) * SEAL_BYTES]
-            if _piece_seal(self._salt, self._number, place, *parts) != seal:
-                raise InvalidData(CHANGED)
-            self._known[place] = mark
-        self._at = end
-        return found
-
-    def _bytes(self, start: int, end: int) -> bytes:
-        found = os.pread(self._file.fileno(), end - start, start)
-        if len(found) != end - start:
+        base, beyond = first * PIECE, min((last + 1) * PIECE, self._size)
+        found = os.pread(self._file.fileno(), beyond - base, base)
+        if len(found) != beyond - base:
             raise InvalidData(CHANGED)
-        return found
+        view, marks, known = memoryview(found), self._marks.of(found), self._known[first : last + 1]
+        for place in np.flatnonzero((marks != known).any(axis=1)).tolist():
+            seal = self._seals[(first + place) * SEAL_BYTES :][:SEAL_BYTES]
+            piece = view[place * PIECE : (place + 1) * PIECE]
+            if _piece_seal(self._salt, self._number, first + place, piece) != seal:
+                raise InvalidData(CHANGED)
+            known[place] = marks[place]
+        self._at = end
+        return view[start - base : end - base]  # as it is: what was checked is what is counted
 
 
 def sealed_again(path: Path, salt: bytes, number: int, seals: Path | None = None) -> str:
