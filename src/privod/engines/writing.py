@@ -332,7 +332,8 @@ class _Marker(_Writer):
 
     def manifest_of(self, found: Manifest) -> Manifest:
         """What was found, with the bits of all rows, which are written here."""
-        stored, complete = (int(np.bitwise_count(bits).sum()) for bits in self._bits)
+        parts = (np.array_split(bits, 64) for bits in self._bits)  # counting needs room
+        stored, complete = (sum(int(np.bitwise_count(one).sum()) for one in of) for of in parts)
         if stored > self._size.most_records:
             self._size.refuse_more()
         with SealedWriter(self._folder / KEPT, self._salt, 0) as sealed:

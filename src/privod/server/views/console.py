@@ -60,8 +60,9 @@ def sign_in_form(request: Request) -> Response:
     if request.scope["visitor"] is not None:
         return redirect("/")
     onward = _own_path(request.query_params.get("next", "/"))
-    provider = site_of(request).provider is not None
-    return page(request, "sign_in.html", next=onward, provider=provider)
+    return page(
+        request, "sign_in.html", next=onward, provider=site_of(request).provider is not None
+    )
 
 
 def sign_in(request: Request) -> Response:
