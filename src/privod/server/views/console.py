@@ -60,9 +60,7 @@ def sign_in_form(request: Request) -> Response:
     if request.scope["visitor"] is not None:
         return redirect("/")
     onward = _own_path(request.query_params.get("next", "/"))
-    return page(
-        request, "sign_in.html", next=onward, provider=site_of(request).provider is not None
-    )
+    return page(request, "sign_in.html", next=onward, provider=site_of(request).provider)
 
 
 def sign_in(request: Request) -> Response:
@@ -73,8 +71,8 @@ def sign_in(request: Request) -> Response:
     if find_visitor(site.curator, hashed) is None:
         site.failures.take(address_of(request.scope))
         problem = "This token is unknown or revoked. Ask the owner for a new one."
-        provider = site.provider is not None
-        return page(request, "sign_in.html", 403, next=onward, problem=problem, provider=provider)
+        told = {"problem": problem, "provider": site.provider}
+        return page(request, "sign_in.html", 403, next=onward, **told)
     with suppress(Unavailable):  # a full disk: the browser forgets the old cookie anyway
         site.sessions.end(request.scope["cookie"])
     response = redirect(onward)
