@@ -5,7 +5,6 @@ from __future__ import annotations
 # slow: left out by `make quick`
 import json
 import signal
-import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +38,7 @@ from privod.joint.site import Site
 from privod.joint.transport.channel import Patience
 from privod.joint.transport.grpc import GrpcChannel
 from privod.outliers.crowds.distance import crowds
+from tests.forked import Forked
 from tests.patience import PATIENCE, eventually
 from tests.test_party_processes import Site as Processes
 from tests.test_party_processes import outcome
@@ -494,7 +494,7 @@ def test_each_role_is_killed_and_a_restart_is_approved_anew(
         kept = ["--approvals", str(tmp_path / f"{name}-approvals.json")]
         return [*kept, "--record", str(tmp_path / f"{name}-record.json")]
 
-    def process(name: str) -> subprocess.Popen[str]:
+    def process(name: str) -> Forked:
         if name == "hub":
             return processes.aggregator(asked.to_json())
         return processes.party(name, asked.to_json(), *files(name)[:2], "--json")

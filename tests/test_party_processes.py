@@ -5,14 +5,12 @@
 import json
 import os
 import re
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -25,10 +23,11 @@ from privod.joint.approvals import Approvals, subject_of
 from privod.joint.detector.question import JointDetector
 from privod.joint.pki import write_pki
 from privod.joint.roster import Roster
+from privod.joint.transport.grpc import GrpcChannel
+from tests.forked import Forked, run_privod
 from tests.patience import PATIENCE, eventually
 
 NAMES = ["ahus", "bern", "cork"]
-PRIVOD = [sys.executable, "-c", "from privod.cli import main; main()"]
 COLUMNS = ["x", "y", "z"]
 STRANGER = 40.0
 QUESTION = {
@@ -37,23 +36,22 @@ QUESTION = {
     "epsilon": "20",  # so much that noise never decides
     "target_fraction": 0.01,
 }
-# A party that stands still before a step, until the run ends elsewhere.
-HOLDING = """
-from pathlib import Path
-from time import sleep
-from privod.cli import main
-from privod.joint.transport.grpc import GrpcChannel
-carry = GrpcChannel.trade
-def trade(self, phase, payload, most):
-    if phase == {phase!r}:
-        Path({mark!r}).touch()
-        while True:
-            self.check()
-            sleep(0.05)
-    return carry(self, phase, payload, most)
-GrpcChannel.trade = trade
-main()
-"""
+
+
+def hold_before(phase: str, mark: Path, *words: str) -> None:
+    """A party that stands still before a step, until the run ends elsewhere."""
+    carry = GrpcChannel.trade
+
+    def trade(self: GrpcChannel, at: str, payload: bytes | memoryview, most: int) -> bytes:
+        if at == phase:
+            mark.touch()
+            while True:
+                self.check()
+                sleep(0.05)
+        return carry(self, at, payload, most)
+
+    GrpcChannel.trade = trade  # type: ignore[method-assign, assignment]
+    run_privod(*words)
 
 
 @dataclass
@@ -62,12 +60,10 @@ class Site:
 
     folder: Path
     pki: str = "pki"
-    running: list[subprocess.Popen[str]] = field(default_factory=list)
+    running: list[Forked] = field(default_factory=list)
     holding: dict[str, str] = field(default_factory=dict)
 
-    def party(
-        self, name: str, question: dict[str, Any] = QUESTION, *options: str
-    ) -> subprocess.Popen[str]:
+    def party(self, name: str, question: dict[str, Any] = QUESTION, *options: str) -> Forked:
         rows = self.folder / f"{name}.csv"
         own = ["--data", str(rows)] if rows.exists() else []
         own += ["--record", str(self.folder / f"{name}-record.json"), "--coming", str(PATIENCE)]
@@ -79,7 +75,7 @@ class Site:
         eventually(mark.exists)
         mark.unlink()
 
-    def waiting(self, name: str, *options: str) -> subprocess.Popen[str]:
+    def waiting(self, name: str, *options: str) -> Forked:
         """A party that waits for approved runs, with results in its folder."""
         more = [
             "--daemon",
@@ -93,9 +89,7 @@ class Site:
         rows += ["--record", str(self.folder / f"{name}-record.json")]
         return self._start("party", name, QUESTION, [*rows, *more])
 
-    def aggregator(
-        self, question: dict[str, Any] = QUESTION, results: str | None = None
-    ) -> subprocess.Popen[str]:
+    def aggregator(self, question: dict[str, Any] = QUESTION, results: str | None = None) -> Forked:
         options = ["--coming", str(PATIENCE)]
         if results is not None:
             options += ["--results", str(self.folder / results)]
@@ -103,7 +97,7 @@ class Site:
 
     def _start(
         self, command: str, name: str, question: dict[str, Any], options: list[str]
-    ) -> subprocess.Popen[str]:
+    ) -> Forked:
         asked = self.folder / f"{name}-question.json"
         asked.write_text(json.dumps(question))
         arguments = [
@@ -112,17 +106,12 @@ class Site:
             *("--key", str(self.folder / self.pki / name / "key.pem")),
             *("--question", str(asked), "--domain", str(self.folder / "domain.json")),
         ]
-        privod = PRIVOD
+        words = [command, *arguments, *options]
         if name in self.holding:
-            held = {"phase": self.holding[name], "mark": str(self.folder / f"{name}-holds")}
-            privod = [sys.executable, "-c", HOLDING.format(**held)]
-        process = subprocess.Popen(
-            [*privod, command, *arguments, *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
+            mark = self.folder / f"{name}-holds"
+            process = Forked(self.folder, hold_before, self.holding[name], mark, *words)
+        else:
+            process = Forked(self.folder, run_privod, *words)
         self.running.append(process)
         return process
 
@@ -151,7 +140,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         process.communicate()
 
 
-def outcome(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def outcome(process: Forked) -> tuple[int | None, str, str]:
     """Wait for the end of a process."""
     out, problem = process.communicate(timeout=PATIENCE)
     return process.returncode, out, problem
@@ -225,7 +214,7 @@ def test_a_killed_computing_party_or_aggregator_ends_the_run_and_the_next_is_a_n
     running = {name: site.party(name) for name in NAMES}
     running["hub"] = site.aggregator()
     site.wait_until_held("cork")
-    running.pop(killed).send_signal(signal.SIGKILL)
+    running.pop(killed).kill()
     for process in running.values():
         code, out, log = outcome(process)
         assert (code, out) == (2, "")
@@ -247,7 +236,7 @@ def test_a_killed_holder_is_left_out(site: Site) -> None:
     parties = [site.party(name) for name in NAMES]
     dale = site.party("dale")
     site.wait_until_held("dale")
-    dale.send_signal(signal.SIGKILL)
+    dale.kill()
     for process in parties:
         code, out, log = outcome(process)
         assert code == 0, log
