@@ -201,7 +201,7 @@ def test_an_outlier_far_out_is_labeled_almost_surely_right() -> None:
 
 def test_the_sentence_says_no_more_than_every_table_keeps() -> None:
     plain = labels(0, max_crowd=100, epsilon=1)
-    assert plain.sentence((True,)).endswith("wrong with probability at most 26.9%.")
+    assert plain.sentence((True,)).endswith("wrong with probability at most 26.9 %.")
     assert plain.sentence((False,)).startswith("The record is not labeled an outlier in the data")
     assert plain.sentence((True, False)).startswith(
         "1 of the 2 records (number 1) is labeled an outlier in the data"

@@ -62,7 +62,7 @@ def test_gaps_have_cells_and_every_stored_record_is_counted() -> None:
     both = Histogram(columns=("amount", "c"), epsilon=1000, gaps=True, bins=2)
     release = both.answer(TABLE, seeded(1))
     assert release.value.counts.sum() == 6
-    assert "Of amount about 16.7% missing, 16.7% below, 16.7% above." in release.sentence()
+    assert "Of amount about 16.7 % missing, 16.7 % below, 16.7 % above." in release.sentence()
     met = Histogram(columns=("c",), epsilon=1, gaps=True, where={"grade": "low"})
     assert met.counts_before_noise(TABLE).sum() == 3
 

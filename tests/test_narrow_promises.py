@@ -140,7 +140,7 @@ def test_crowds_are_counted_over_all_records() -> None:
     assert (equal.records, equal.examined, equal.protected) == (10, 10, 5)
     near = who_is_protected(table, [InCrowd(0.5, ("age",), 4)])
     assert near.protected == 9
-    assert "9 of 10 records are protected (90.0%); 1 are not." in near.sentences()
+    assert "9 of 10 records are protected (90.0 %); 1 are not." in near.sentences()
     alike = who_is_protected(table, [InCrowd(0.0, ("age", "job"), 4)])
     assert alike.protected == 5
     both = who_is_protected(table, [InCrowd(0.0, ("age",), 4), InCrowd(0.5, ("age",), 9)])
@@ -342,7 +342,7 @@ def test_labels_say_how_surely_they_tell_of_a_record_far_out() -> None:
     assert "fewer than 8 records within 1 of it" in labels.not_protected()
     assert replace(labels, edit_margin=None).not_protected() == ""
     weak = replace(labels, epsilon=Fraction(1, 100))
-    assert "46.4%" in weak.not_protected()
+    assert "46.4 %" in weak.not_protected()
 
 
 def test_an_owner_sees_figures_and_allows_counts_on_the_command_line(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_an_owner_sees_figures_and_allows_counts_on_the_command_line(tmp_path: P
     opening = ["open", "people", "--epsilon", "1", "--adjacency", crowd, *at]
     refused = run.invoke(app, opening, input="n\n")
     assert refused.exit_code != 0
-    assert "0 of 40 records are protected (0.0%); 40 are not." in refused.output
+    assert "0 of 40 records are protected (0.0 %); 40 are not." in refused.output
     assert "that decision tells something" in refused.output
     assert run.invoke(app, opening, input="y\n").exit_code == 0
     allowing = ["allow-exact", "people", "--counts", "2", "--adjacency", crowd, *at]

@@ -103,7 +103,7 @@ def test_people_read_a_sentence_and_a_table(place: Path) -> None:
     result = RUNNER.invoke(
         app, ["score", str(place / "new.csv"), "--release", str(place / "grid.privod")]
     )
-    assert "1 of 3 records stand out" in result.stdout
+    assert "1 of 3 records flagged" in result.stdout
     assert "Scoring cost nothing more" in result.stdout.replace("\n", " ")
 
 
@@ -358,8 +358,8 @@ def test_how_far_off_the_limit_may_be_is_said_for_the_share_that_was_asked_for(
     ]
     told = " ".join(RUNNER.invoke(app, asked).stdout.split())
     low, high = expected
-    assert f"The threshold for {100 * float(target):g}% of the reference" in told
-    assert f"flags between {low:.1%} and {high:.1%} of it" in told
+    assert f"The threshold for {100 * float(target):g} % of the reference" in told
+    assert f"flags between {100 * low:.1f} % and {100 * high:.1f} % of it" in told
 
 
 def test_a_detector_made_of_a_release_fills_gaps_as_its_owner_declared(profile: Path) -> None:

@@ -128,7 +128,7 @@ def test_records_are_scored_on_the_answers_page_for_free(
 def test_a_file_is_scored_as_well(analyst: Browser) -> None:
     files = {"file": ("new.csv", b"age,weight\n40,70\n", "text/csv")}
     page = analyst.post(answer_path("patients", GRID), files=files)
-    assert "of 1 records stand out" in page.text
+    assert "of 1 records flagged" in page.text
 
 
 def test_records_are_read_as_they_are_said_to_be_written(analyst: Browser) -> None:

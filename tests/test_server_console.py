@@ -301,7 +301,7 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
     }
     preview = checked(owner.post("/data/new/preview", **fields))
     assert "0 to 120" in preview
-    assert "Each person" in preview
+    assert "The unit of privacy is a person" in preview
     edited = checked(owner.post("/data/new/edit", **fields))
     assert '"values": [1, 2, 3]' in html.unescape(edited)
     rows = b"id,age,sex,grade,weight\n7,40,female,2,60\n8,41,male,1,\n"
@@ -386,7 +386,7 @@ def test_narrow_promises_say_whom_they_leave_out_wherever_they_are_met(tmp_path:
         budget = {"adjacency": "other", "other": json.dumps(crowd), "epsilon": "1", "delta": "0"}
         with server.browser(server.token("owner")) as owner:
             page = checked(owner.post("/data/few/budgets/new", **budget))
-            assert "3 of 4 records are protected (75.0%); 1 are not." in page
+            assert "3 of 4 records are protected (75.0 %); 1 are not." in page
             owner.post("/data/few/budgets/new", confirmed="yes", **budget)
         with server.browser(server.token("analyst", "few")) as analyst:
             refused = checked(analyst.post(f"{path}/price", **asked))

@@ -56,7 +56,7 @@ class Replayed:
             return f"{self.what}: {claimed}, BROKEN by pair {self.pairs}: {self.trouble}"
         return (
             f"{self.what}: {claimed}, largest loss of {self.pairs} replayed pairs"
-            f" {self.share:.1%} of it: the promise holds."
+            f" {100 * self.share:.1f} % of it: the promise holds."
         )
 
 

@@ -24,7 +24,7 @@ def emit(data: Any, as_json: bool, *shown: Any) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    for item in shown:
+    for item in filter(str, shown):  # a paragraph of no words is none
         console.print(item, crop=False)
 
 

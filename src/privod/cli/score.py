@@ -139,7 +139,7 @@ def score(
     found = (
         f"{len(scores)} records in order. This release knows no score beyond which one stands out."
         if flagged is None
-        else f"{int(flagged.sum())} of {len(scores)} records stand out (score above {limit:.4g})."
+        else f"{int(flagged.sum())} of {len(scores)} records flagged (score above {limit:.4g})."
     )
     emit(
         data,

@@ -61,21 +61,22 @@ class Protection:
         share = self.protected / self.examined
         if self.examined == self.records:
             told = (
-                f"{self.protected} of {self.records} records are protected ({share:.1%});"
+                f"{self.protected} of {self.records} records are protected ({100 * share:.1f} %);"
                 f" {self.records - self.protected} are not."
             )
         else:
             low, high = _interval(self.protected, self.examined)
             told = (
                 f"{self.protected} of {self.examined} records chosen at random are protected"
-                f" ({share:.1%}): between {low:.1%} and {high:.1%} of all {self.records} (95 %"
-                " confidence)."
+                f" ({100 * share:.1f} %): between {100 * low:.1f} % and {100 * high:.1f} % of all"
+                f" {self.records} (95 % confidence)."
             )
         if not self.alike:
             return (*self.promises, told)
+        near = 100 * self.alike_protected / self.alike
         alike = (
             f"Of {self.alike} records with the same attributes as a person asked about,"
-            f" {self.alike_protected} are protected ({self.alike_protected / self.alike:.1%})."
+            f" {self.alike_protected} are protected ({near:.1f} %)."
         )
         return (*self.promises, told, alike)
 

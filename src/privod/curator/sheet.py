@@ -30,8 +30,8 @@ Asked by: {askers}. Anyone may pass an answer on, so treat it as public. It cann
 
 ## Under which guarantee
 
-Differential privacy. The unit is {unit}. A question is charged before rows are read, and a charge
-is never refunded.
+Differential privacy, for those whom a budget protects. The unit is {unit}. A question is charged
+before rows are read, and a charge is never refunded.
 
 {budgets}
 
@@ -62,10 +62,10 @@ These are guesses, not posteriors: with a delta, posteriors have no bound.
 | Who decides, who asks | [fill in]; asked so far: {askers} |
 | Kept for how long | [fill in]; `privod retire` deletes rows, releases stay |
 | Necessary and proportionate | limit: {limits}; why this much: [fill in] |
-| Risk: membership or values inferred | a guess is right at most {whole} of the time |
+| Risk: membership or values inferred | of the protected: a guess is right at most {whole} |
 | Risk: people outside the guarantee | the list above; how many: `privod protected` |
 | Risk: access to the rows | who can read the directory and its backups: [fill in] |
-| Measures | noise of proved size; charge before reading; hash-chained ledger; audit |
+| Measures | noise and random choices of proved size; charge before reading; ledger; audit |
 | Opinion of the officer, date | [fill in] |
 
 ## The questions of NIST SP 800-226
@@ -119,9 +119,9 @@ deployment:
 ## For the people in the data
 
 We answer statistical questions about records such as yours. Your record stays with us. We add
-chance to every answer. This limits how much any answer depends on one {one}. Somebody who sees
-every answer and guesses {whether} is right at most {whole} of the time. Tossing a coin is right
-50 % of the time. {but}
+chance to answers. This limits how much they depend on one {one} that is protected. Somebody who
+sees every answer and guesses {whether} is then right at most {whole} of the time. Tossing a coin is
+right 50 % of the time. {but}
 """
 
 

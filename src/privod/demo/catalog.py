@@ -22,7 +22,7 @@ from privod.query.query import Query
 DATASET = "hospital-stays"
 INTRO = (
     "The records are 20,000 made-up stays in a hospital, treated as private. Every answer below was"
-    " charged to a budget before the data was touched, and got noise of the promised size."
+    " charged to a budget before the data was touched, and states its guarantee."
 )
 DIFFER = (
     "Every answer has its own noise, so two counts of the same records can differ. Each count has a"

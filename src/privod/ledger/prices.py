@@ -267,9 +267,9 @@ def charges_due(
     if not due:
         names = ", ".join(sorted({state.adjacency.name for state in opened}))
         raise NoPromise(
-            f"As it is asked, the guarantee of {name} holds under {asked}, and no open budget of"
-            f" {of!r} lies within that (open: {names}). Change the question so that one of these"
-            f" pays for it, or request an allowance for {asked} from the owner."
+            f"No open budget of {of!r} pays for this: as asked, the guarantee of {name} is under"
+            f" {asked} (open: {names}). Change the question, or request an allowance for {asked}"
+            " from the owner."
         )
     return due
 

@@ -61,7 +61,7 @@ def draw_map(
             sides,
             scores,
             limit,
-            f"about {share:.2%} of records lie outside".replace(".00%", "%"),
+            f"about {100 * share:.2f} % of records lie outside".replace(".00 %", " %"),
         )
     if records is not None:
         found = scorer.scores(records)

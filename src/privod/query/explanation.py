@@ -42,7 +42,7 @@ class Explanation:
             order = (-raising).argsort(kind="stable")[:MOST_REASONS].tolist()
             told.append(
                 ", ".join(
-                    f"{self._value(row, place)} {raising[place] / whole:.0%}"
+                    f"{self._value(row, place)} {100 * raising[place] / whole:.0f} %"
                     for place in order
                     if raising[place] > 0
                 )

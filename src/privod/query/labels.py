@@ -46,7 +46,7 @@ def chance_of_error(edits: int, epsilon: Fraction) -> float:
 def chance_in_words(chance: float) -> str:
     """A bound of a probability, as many digits as help, rounded up."""
     if chance >= 0.001:
-        return f"{math.ceil(1000 * chance) / 1000:.1%}"
+        return f"{math.ceil(1000 * chance) / 10:.1f} %"
     zeros = 300 if chance < 1e-300 else math.floor(-math.log10(chance))
     return f"1 in 10^{zeros}"
 

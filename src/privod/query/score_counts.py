@@ -55,8 +55,8 @@ def told_before(noise: DiscreteLaplace | DiscreteGaussian, edges: Floats) -> str
     """Of how many records a threshold is worth asking for, to be said before anything is paid."""
     enough = hidden_records(noise.deviation, len(edges)) / ASKED_SHARE
     return (
-        f" A threshold that is to flag {ASKED_SHARE:.0%} of the records is a guess where they are"
-        f" fewer than about {float(f'{enough:.1g}'):,.0f}."
+        f" A threshold that is to flag {100 * ASKED_SHARE:.0f} % of the records is a guess where"
+        f" they are fewer than about {float(f'{enough:.1g}'):,.0f}."
     )
 
 
@@ -138,10 +138,10 @@ def told_of_threshold(
     known = share_beyond(threshold(TOLD_SHARE))
     if known is None:
         return ""
-    low, high = known
+    low, high = (100 * one for one in known)
     return (
-        f" The threshold for {TOLD_SHARE:.0%} of the records flags between {low:.1%} and"
-        f" {high:.1%} of them (95 % confidence)."
+        f" The threshold for {100 * TOLD_SHARE:.0f} % of the records flags between {low:.1f} % and"
+        f" {high:.1f} % of them (95 % confidence)."
     )
 
 

@@ -108,14 +108,14 @@ class Scored:
             return ""
         known = ""
         if self.beyond is not None:
-            low, high = self.beyond
+            low, high = (100 * one for one in self.beyond)
             known = (
-                f"The threshold for {100 * target:.3g}% of the reference flags between {low:.1%}"
-                f" and {high:.1%} of it (95 % confidence)."
+                f"The threshold for {100 * target:.3g} % of the reference flags between {low:.1f} %"
+                f" and {high:.1f} % of it (95 % confidence)."
             )
         if self.hidden_share <= target:
             return known
-        hidden = f"About {self.hidden_share:.0%} of the reference cannot be told from noise"
+        hidden = f"About {100 * self.hidden_share:.0f} % of the reference cannot be told from noise"
         if self.hidden_share >= 1:
             hidden = "How the reference itself scores was not counted, or noise hides it"
         return f"{hidden}: the limit is a guess. {known}".strip()

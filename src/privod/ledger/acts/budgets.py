@@ -160,7 +160,7 @@ class RaiseBudget(Act[BudgetState]):
         budgets = ledger.budgets_of(connection, dataset.root)
         told = meaning(raised.budget, self.adjacency, dataset.domain, budgets)
         return (
-            f"Whoever was promised {state.budget} at most is promised {raised.budget} from then on."
+            f"The promise of {state.budget} at most becomes {raised.budget} at most."
             f" {told} Confirm it to raise the budget."
         )
 

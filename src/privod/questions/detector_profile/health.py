@@ -94,7 +94,7 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
         found.append(Remark("ranges", words, serious=True))
     if past:
         share, (low, high) = next(iter(past.values()))
-        told = [f"{share:.0%} of {next(iter(past))!r} outside {low:.4g} to {high:.4g}"]
+        told = [f"{100 * share:.0f} % of {next(iter(past))!r} outside {low:.4g} to {high:.4g}"]
         told += [f"of {_named(list(past)[1:])} too"] if len(past) > 1 else []
         found.append(Remark("ranges", f"Many values lie outside: {', '.join(told)}.", serious=True))
     return found
@@ -142,16 +142,16 @@ def _threshold(value: NoisyProfile, share: float) -> Remark:
     tails = np.append(value.believed_tails, 0.0) / value.records
     held = float(tails[cell] - tails[cell + 1])
     known = value.share_beyond(value.threshold(share))
-    words = f"The threshold for {share:.3g} of the records"
+    about = f"The threshold for {share:.3g} of the records"
+    words = f"{about} comes from counts of their scores."
     if known is not None:
-        words += f" flags between {known[0]:.1%} and {known[1]:.1%} of them (95 % confidence)."
-    else:
-        words += " comes from counts of their scores."
+        low, high = (100 * one for one in known)
+        words = f"{about} flags between {low:.1f} % and {high:.1f} % of them (95 % confidence)."
     if off > OFF * share:
-        more = f" Noise may hide {off:.1%} of them."
+        more = f" Noise may hide {100 * off:.1f} % of them."
         return Remark("threshold", words + more, serious=True)
     if held > TOO_FULL * share:
-        more = f" About {held:.0%} of them score alike, near the threshold."
+        more = f" About {100 * held:.0f} % of them score alike, near the threshold."
         return Remark("threshold", words + more, serious=True)
     return Remark("threshold", words, serious=False)
 
@@ -177,7 +177,8 @@ def _sure_share(value: NoisyProfile) -> Callable[[float, int], float]:
 def _named(names: list[str], shares: Mapping[str, float] | None = None) -> str:
     """A few names, with their shares where they are known."""
     told = [
-        f"{name!r} ({shares[name]:.0%})" if shares else repr(name) for name in names[:FEW_NAMES]
+        f"{name!r} ({100 * shares[name]:.0f} %)" if shares else repr(name)
+        for name in names[:FEW_NAMES]
     ]
     more = f" and {len(names) - FEW_NAMES} more" if len(names) > FEW_NAMES else ""
     return ", ".join(told) + more

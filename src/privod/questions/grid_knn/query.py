@@ -268,18 +268,18 @@ class GridKnn(CountQuery[NoisyGrid]):
         names = ", ".join(column.name for column in value.columns[:4])
         names += ", ..." if grid.n_axes > 4 else ""
         if value.drop_below is None:
-            kept = f"all {grid.n_cells} noisy cells"
+            kept = f"all {grid.n_cells:,} noisy cells"
         else:
             least = f"whose noisy count is at least {value.drop_below}"
-            kept = f"the {len(value.counts)} of {_rounded(grid.n_cells)} cells {least}"
-        total = f"about {max(value.total, 0)} records in all"
+            kept = f"the {len(value.counts):,} of {_rounded(grid.n_cells)} cells {least}"
+        total = f"about {max(value.total, 0):,} records in all"
         if value.records is not None:
             total += f" (± {value.records.noise.quantile(0.95)})"
         hidden = ""
         if value.hidden_share >= LEAST_SAID:
             hidden = (
-                f" About {value.hidden_share:.0%} of the records cannot be told from noise. A"
-                " threshold for a smaller share is a guess."
+                f" About {100 * value.hidden_share:.0f} % of the records cannot be told from noise."
+                " A threshold for a smaller share is a guess."
             )
         return (
             f"A grid over {names} holds {kept}, {total}{_certainty(value)}. Scoring new records"

@@ -174,7 +174,7 @@ class Histogram(CountQuery[NoisyCounts]):
             along = value.counts.sum(axis=tuple(n for n in range(value.counts.ndim) if n != place))
             more = GAPS if axis.edges else GAPS[:1]
             shares = [min(max(int(count) / whole, 0), 1) for count in along[-len(more) :]]
-            said = ", ".join(f"{share:.1%} {gap}" for gap, share in zip(more, shares, strict=True))
+            said = ", ".join(f"{100 * n:.1f} % {gap}" for gap, n in zip(more, shares, strict=True))
             told.append(f"Of {axis.column} about {said}.")
         return told
 

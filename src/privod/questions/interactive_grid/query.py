@@ -61,9 +61,9 @@ class InteractiveGrid(Query[GridScores]):
     Guarantee
     ---------
     Every record is protected, including whether it is in the data at all. Each cell has one draw
-    of exact discrete Laplace noise, the same whenever it is asked for. All questions with the same
-    columns, cells_per_axis and epsilon share these draws: together they lose epsilon, and only the
-    first is charged. The guarantee is computational: the draws come from a secret of 32 bytes.
+    of exact discrete Laplace noise, at a curator the same whenever it is asked for. There all
+    questions with the same columns, cells_per_axis and epsilon lose epsilon together, and only the
+    first is charged. The guarantee is computational: draws come from a secret of 32 bytes.
 
     Parameters
     ----------

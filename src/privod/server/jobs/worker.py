@@ -211,7 +211,7 @@ def _scores(released: Any, task: dict[str, Any]) -> bytes:
         "rows": shown,
         "out": 0 if beyond is None else int(beyond.sum()),
         "limit": None if found.limit is None else f"{found.limit:.4g}",
-        "share": f"{TARGET:.0%}",
+        "share": f"{100 * TARGET:.0f} %",
         "explains": scoring.explains(scorer),
         "guess": bool(found.hidden_share > TARGET),
         "doubt": found.doubt(TARGET),
