@@ -134,10 +134,8 @@ def fragment(request: Request, template: str, **shown: Any) -> Response:
 def error_page(request: Request, problem: PrivodError, status: int | None = None) -> Response:
     """The one page for everything that goes wrong."""
     status = status or status_of(problem)
-    message = str(problem).split(" `datasets` lists")[0]  # the page leads back to them
-    return page(
-        request, "error.html", status, heading=HEADINGS.get(status, "Not possible"), message=message
-    )
+    heading, message = HEADINGS.get(status, "Not possible"), str(problem).split(" `datasets`")[0]
+    return page(request, "error.html", status, heading=heading, message=message)
 
 
 def redirect(path: str) -> RedirectResponse:
