@@ -78,8 +78,7 @@ class Visit:
         visit.page.goto(url)
         if token is not None:
             visit.page.fill("#token", token)
-            with visit.page.expect_navigation():
-                visit.page.click("main button")
+            visit.follow("main button")
         return visit
 
     @classmethod
@@ -103,6 +102,11 @@ class Visit:
     def go(self, path: str) -> None:
         """Open a page of the server."""
         self.page.goto(self.url + path)
+
+    def follow(self, what: str) -> None:
+        """Click, and wait for the page that it leads to: a click alone ends before that."""
+        with self.page.expect_navigation():
+            self.page.click(what)
 
     def photograph(self, name: str, looks: Sequence[Look] = EVERY_LOOK) -> None:
         """Take the page's picture in some looks, and check what can be checked without eyes."""
