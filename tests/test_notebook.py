@@ -9,10 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
 
 from privod.curator import Answer, Curator
 from privod.data.examples import HOSPITAL, hospital
@@ -101,6 +99,9 @@ def test_a_notebook_runs_in_jupyters_own_runner_and_once_more(
     notebook: Path, tmp_path: Path
 ) -> None:
     """As people do who run all cells, close it, and run all cells another day."""
+    import nbformat  # seconds, which every worker would spend on finding its tests
+    from nbclient import NotebookClient
+
     for day in range(2):
         cells = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
         NotebookClient(cells, resources={"metadata": {"path": str(tmp_path)}}).execute()
