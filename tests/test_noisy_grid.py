@@ -88,7 +88,7 @@ def test_records_in_dropped_cells_are_hidden_and_those_in_all_are_counted() -> N
     value = query.answer(table, seeded(0)).value
     assert abs(value.total - 50_000) < 1000
     assert value.hidden_share == pytest.approx(1 - value.counts.sum() / value.total)
-    assert f"about {value.total} records in all (± 150)" in query.sentence(value)
+    assert f"about {value.total:,} records in all (± 150)" in query.sentence(value)
     assert (
         "cannot be told from noise. A threshold for a smaller share is a guess"
         in query.sentence(value)
@@ -121,7 +121,7 @@ def test_a_total_far_off_breaks_nothing(count: int) -> None:
     other = replace(value, records=replace(value.records, count=count))
     assert (other.hidden_share > 0.99) == (count == 10**15)
     sentence = GridKnn(columns=("x", "y"), epsilon=1).sentence(other)
-    assert f"about {max(count, 0)} records in all (± 150)" in sentence
+    assert f"about {max(count, 0):,} records in all (± 150)" in sentence
     assert np.isfinite(other.threshold(0.1))
 
 
