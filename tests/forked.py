@@ -10,13 +10,16 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable
+from multiprocessing import forkserver
 from pathlib import Path
 from subprocess import TimeoutExpired
 from tempfile import mkdtemp
 from typing import Any
+from unittest.mock import patch
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
+WARM = forkserver.ForkServer()  # not the one that servers under test fork their workers from
+WARM.set_forkserver_preload(
     [
         "matplotlib.pyplot",
         "pandas",
@@ -39,7 +42,8 @@ class Forked:
         self._output = [Path(mkdtemp(dir=folder)) / name for name in ("out", "problem")]
         prepared = (self._output, dict(os.environ), program, arguments)
         self._process = FORKS.Process(target=_run, args=prepared)
-        self._process.start()
+        with patch.object(forkserver, "connect_to_new_process", WARM.connect_to_new_process):
+            self._process.start()
         self.pid = self._process.ident or 0
 
     @property
