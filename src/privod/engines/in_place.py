@@ -95,9 +95,9 @@ class SourceInPlace(ABC):
     def portions(self) -> Iterator[Cells]:
         """All records in order, with their places, for the intake."""
         for piece in range(self.pieces):
-            places = np.arange(self.rows_of(piece).start, self.rows_of(piece).stop)
+            first = self.rows_of(piece).start
             for at, cells in self.raw(piece, wanted_of(self.domain)):
-                yield {**cells, ROW: pa.array(places[at])}
+                yield {**cells, ROW: pa.array(first + np.r_[at])}
 
     def read(self, piece: int, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
         """The stored rows of a piece, marked and coded."""
