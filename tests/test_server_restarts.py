@@ -206,8 +206,8 @@ def test_what_was_left_and_is_stopped_before_it_is_begun_again_stays_charged(
         form = {"query": asked(gate, "0.1"), "wait": 0}
         job = api.post("/datasets/patients/ask", json=form).json()["job"]
         eventually(gate.exists)
-        before.site.stop_elsewhere(job)  # not looked at before the server stops
         before.site.jobs.close()
+        before.site.stop_elsewhere(job)  # looked at by the next server alone
         told = api.get(f"/jobs/{job}").json()["error"]
         assert told == {"kind": "interrupted", "message": LEFT_ANSWERING}
     with running(directory, ONE, data=False) as after, after.api(token) as api:
