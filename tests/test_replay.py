@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from privod.audit import replay, replay_pairs, replay_question, table_pairs
 from privod.audit.pairs import HOSTILE, variants
+from privod.audit.replay import holds as is_kept
 from privod.cli import app
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.columns import UNIVERSE
@@ -32,7 +33,7 @@ from privod.mechanisms import (
     seeded,
 )
 from privod.mechanisms.coins import EditCoin
-from privod.mechanisms.law import Unlike
+from privod.mechanisms.law import Lost, Unlike
 from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace
 from privod.outliers.grid.grid import Grid
 from privod.privacy import AddRemove, Cost, Loss, Replace, Zcdp
@@ -304,6 +305,20 @@ def test_a_mechanism_may_be_replayed_that_is_no_question() -> None:
     assert lost.epsilon == HALF
     with pytest.raises(Unlike, match="outside of any law"):
         replay(reads_bits, 0, 1, seed=0)
+
+
+def test_draws_lose_no_more_rho_than_the_sum_of_their_pure_losses() -> None:
+    """Many sharp choices: each loses epsilon^2 / 8, which passes epsilon above 8."""
+    ten = sum([Lost(Fraction(16), Fraction(32))] * 10, Lost())
+    claimed = Cost(Loss(160), Zcdp(Fraction(160)))
+    assert is_kept(ten, claimed)
+    assert not is_kept(ten, Cost(Loss(159), Zcdp(Fraction(160))))
+    assert not is_kept(ten, Cost(Loss(160), Zcdp(Fraction(159))))
+    failing = ten + Lost(delta=Fraction(1, 100))
+    noisy = ten + Lost(rho=Fraction(1), gaussian=((Fraction(1), 2),))
+    for beside in (failing, noisy):  # then the rule is not proved
+        loose = Cost(Loss(1000, "0.1"), Zcdp(Fraction(160)))
+        assert not is_kept(beside, loose)
 
 
 def test_laws_draw_alike_with_and_without_an_audit() -> None:

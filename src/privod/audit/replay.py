@@ -11,7 +11,6 @@ import json
 import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from privod.mechanisms import DiscreteGaussian, Randomness, seeded
@@ -212,7 +211,7 @@ def holds(lost: Lost, claimed: Cost) -> bool:
     Gaussian noise loses no epsilon for certain: that of one sort of it is known exactly, of several
     by the sum of their rhos.
     """
-    if lost.rho > claimed.zcdp.rho or lost.delta > claimed.loss.delta:
+    if lost.concentrated > claimed.zcdp.rho or lost.delta > claimed.loss.delta:
         return False
     loss = claimed.loss
     if not any(changed for _, changed in lost.gaussian):
@@ -229,9 +228,5 @@ def holds(lost: Lost, claimed: Cost) -> bool:
 
 def _share(lost: Lost, claimed: Cost) -> float:
     """The largest of the losses as a share of what is claimed."""
-    shares = [Fraction(0)]
-    if claimed.zcdp.rho:
-        shares.append(lost.rho / claimed.zcdp.rho)
-    if claimed.loss.epsilon:
-        shares.append(lost.epsilon / claimed.loss.epsilon)
-    return float(max(shares))
+    both = (lost.concentrated, claimed.zcdp.rho), (lost.epsilon, claimed.loss.epsilon)
+    return float(max((one / of for one, of in both if of), default=0))

@@ -42,6 +42,11 @@ class Lost:
         """Of a law of which nothing but its epsilon is known [Bun and Steinke 2016, Prop. 3.3]."""
         return cls(epsilon, min(epsilon**2 / 2, epsilon), delta)
 
+    @property
+    def concentrated(self) -> Fraction:
+        """The zero-concentrated loss: of pure draws alone, no more than their epsilons' sum."""
+        return self.rho if self.gaussian or self.delta else min(self.rho, self.epsilon)
+
     def __add__(self, other: Lost) -> Lost:
         return Lost(
             self.epsilon + other.epsilon,
