@@ -135,7 +135,7 @@ def test_a_frame_needs_its_categories_and_nothing_else() -> None:
     assert "Some records miss 'age'" in str(detector.health())
     odd = known.iloc[:2].assign(when=pd.Timestamp("2019-01-01"), paid=[1e5, 100.0])
     first, _ = detector.explain(odd).words()
-    assert re.match(r"Score [\d.]+: paid 100000 \(high\) \d+%, when 2019-01-01", first)
+    assert re.match(r"Score [\d.]+: paid 100000 \(high\) \d+ %, when 2019-01-01", first)
     frame = detector.explain(odd).to_pandas()
     assert frame["(score)"].tolist() == pytest.approx((-detector.score_samples(odd)).tolist())
     assert (detector.score_samples(pl.from_pandas(odd)) == detector.score_samples(odd)).all()
@@ -348,7 +348,7 @@ def test_what_is_said_of_the_threshold_is_said_of_the_share_asked_for(contaminat
     detector = PrivateDetector(bounds=(-6, 6), contamination=contamination, random_state=0)
     told = str(detector.fit(cloud(8000)).health())
     assert f"The threshold for {contamination:g} of the records flags between" in told
-    least, most = (float(one) / 100 for one in re.findall(r"([\d.]+)% ", told)[-2:])
+    least, most = (float(one) / 100 for one in re.findall(r"([\d.]+) % ", told)[-2:])
     flagged = (detector.predict(cloud(8000)) == -1).mean()
     assert least <= flagged <= most
     assert contamination / 2 < flagged < 2 * contamination

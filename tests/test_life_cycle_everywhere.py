@@ -101,7 +101,7 @@ def test_budgets_live_and_end_in_the_shell(at: tuple[str, str]) -> None:
     opened = run(*opening, "--yes")
     assert (opened["accounting"], opened["conversion_delta"]) == ("zcdp", "9/10000000")
     more = ("raise", name, "--epsilon", "2", "--delta", "1e-6", "--reason", "the board agreed")
-    assert "promised epsilon 2" in run(*more, fails_with=NeedsConfirmation)
+    assert "becomes epsilon 2" in run(*more, fails_with=NeedsConfirmation)
     assert run(*more, "--yes")["budget"] == {"epsilon": "2", "delta": "1/1000000"}
     run(*more, "--yes", fails_with=InvalidParameter)
     run("open", name, "--epsilon", "1", "--adjacency", json.dumps(CROWD.to_json()), "--yes")
