@@ -348,7 +348,8 @@ def test_what_is_said_of_the_threshold_is_said_of_the_share_asked_for(contaminat
     detector = PrivateDetector(bounds=(-6, 6), contamination=contamination, random_state=0)
     told = str(detector.fit(cloud(8000)).health())
     assert f"The threshold for {contamination:g} of the records flags between" in told
-    least, most = (float(one) / 100 for one in re.findall(r"([\d.]+) % ", told)[-2:])
+    ((low, high),) = re.findall(r"between ([\d.]+) % and ([\d.]+) % of them", told)
+    least, most = float(low) / 100, float(high) / 100
     flagged = (detector.predict(cloud(8000)) == -1).mean()
     assert least <= flagged <= most
     assert contamination / 2 < flagged < 2 * contamination
