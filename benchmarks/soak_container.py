@@ -42,12 +42,12 @@ ENTER = """
 set -e
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1"
-mkdir "$1/upper" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
-for each in proc dev sys; do mount --rbind "/$each" "$1/root/$each"; done
-mkdir -p "$1/root$2"
-mount --bind "$2" "$1/root$2"
-exec "$3" "$4" --inside "$1/root" "$2"
+mkdir "$1/upper" "$1/work" "$1/whole"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/whole"
+for each in proc dev sys; do mount --rbind "/$each" "$1/whole/$each"; done
+mkdir -p "$1/whole$2"
+mount --bind "$2" "$1/whole$2"
+exec "$3" "$4" --inside "$1/whole" "$2"
 """
 
 

@@ -174,7 +174,7 @@ def _next(registered: Registered, budgets: Sequence[BudgetState]) -> str:
         told = f"It shares the budgets of {dataset.root!r}, which are open ({left})."
     if dataset.continues is not None:
         told += (
-            " A token for one earlier version does not reach this one: hand out new ones with"
+            " A token for the data set it continues does not reach this one: hand out new ones with"
             f" privod token add ROLE --name WHO --of {name}."
         )
     return told

@@ -216,7 +216,7 @@ class Curator:
         domain : Domain
             What is public about them.
         continues : str, optional
-            An earlier version about the same people; its budgets count for this one too.
+            A data set about the same people; its budgets count for this one too.
         dialect : CsvDialect, optional
             How a CSV file is written.
         confirmed : bool

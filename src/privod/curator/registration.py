@@ -13,7 +13,7 @@ from privod.ledger.database import Connection
 def check_registration(
     connection: Connection, name: str, domain: Domain, continues: str | None
 ) -> str:
-    """Refuse what may not be registered; return the name of the data set's first version."""
+    """Refuse what may not be registered; return the name of the one whose budgets it has."""
     known = {dataset.name: dataset for dataset in store.read_datasets(connection)}
     if name in known:
         raise AlreadyExists(

@@ -25,8 +25,8 @@ RELEASES = (
 class DataSet:
     """A registered data set; everything here is public.
 
-    It `continues` an earlier version about the same people, whose budgets it shares; `root` is the
-    first of these versions, which holds them. `retired`: its rows had been deleted for good when
+    It `continues` another one about the same people, whose budgets it shares; `root` is the first
+    of these, which holds them. `retired`: its rows had been deleted for good when
     this was read.
     """
 
