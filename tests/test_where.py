@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from privod import Boolean, Categorical, Domain, Numeric, Table
+from privod.audit import replay_question
 from privod.curator import Curator
 from privod.data import Date
 from privod.data.conditions import Conditions
@@ -104,6 +105,27 @@ def test_the_number_of_records_that_meet_conditions_is_told_by_nobody() -> None:
     assert query.answer(table, seeded(1)).value.n_records == N
     asked = replace(query, where=WHERE)
     assert asked.answer(table, seeded(1)).value.n_records is None
+
+
+@pytest.mark.parametrize("name", sorted({kind.name for kind, _ in ASKED}))
+def test_no_noise_follows_from_how_many_records_meet_conditions(name: str) -> None:
+    """Replaced records come to meet them, or no longer do; parts of a question see them, too."""
+    some = np.flatnonzero(MET)[:6].tolist()
+    few = {column: values[[*some, *np.flatnonzero(~MET)[:3]]] for column, values in ROWS.items()}
+    pairs = []
+    for stay in (0, 1, 3, 5):
+        leave = {column: values.copy() for column, values in few.items()}
+        leave["c"][stay:6] = "b"
+        one_more = {column: values.copy() for column, values in leave.items()}
+        one_more["c"][stay] = "a"
+        pairs += [(Table(DOMAIN, leave), Table(DOMAIN, one_more))]
+        pairs += [(other, one) for one, other in pairs[-1:]]
+    examples: tuple[Any, ...] = QUERIES[name].examples(Domain(DOMAIN.columns[:2]))
+    for example in examples:
+        query = replace(example, adjacency=Replace(), where={"c": ["a"]})
+        query.check(DOMAIN)
+        found = replay_question(query, query.cost(), pairs)
+        assert found.holds, found.trouble
 
 
 @pytest.mark.parametrize("most_records", [1000, 20_000_000], ids=["in memory", "on disk"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from privod.audit.pairs import WorstCase, table_pairs, variants
 from privod.audit.replay import Replayed, replay_question
-from privod.data import Categorical, Domain, Numeric, Table
+from privod.data import Boolean, Categorical, Domain, Numeric, Table
 from privod.errors import NoPromise
 from privod.privacy import AddRemove, CrowdAdjacency, Replace, Statement
 from privod.query.query import Query
@@ -27,8 +27,9 @@ DOMAINS = (
     ),
     Domain((Numeric("x", -1, 1), Numeric("y", 0, 1e6, fill=3.0), Categorical("group", ("a", "b"))),
            person="who", max_rows_per_person=3),
+    Domain((Numeric("x", -1, 1, fill=0), Numeric("y", 0, 9, fill=9), Boolean("b", fill=False))),
 )  # fmt: skip
-"""What is replayed beside the worst cases: rows alone, and persons with several."""
+"""Beside the worst cases: rows alone, persons with several, and rows of which all are kept."""
 
 PLAIN = AddRemove | Replace | CrowdAdjacency
 

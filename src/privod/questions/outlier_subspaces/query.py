@@ -197,6 +197,7 @@ class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
             adjacency=self.adjacency,
             scale=self.scale,
             weights=self._weights_of(columns),
+            where=self.where,  # how many meet it is private: no noise may follow from that
         )
 
     def guarantee(self) -> Guarantee:
@@ -209,8 +210,7 @@ class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
         concentrated = self.selection.zcdp(self.changed_by)
         if self.count_share:
             counted = self.counting(()).cost().zcdp
-            for _ in range(self.n_subspaces):
-                concentrated = concentrated + counted
+            concentrated = sum([counted] * self.n_subspaces, concentrated)
         return Cost(self.guarantee().loss, concentrated)
 
     def also(self, domain: Domain) -> tuple[Statement, ...]:
@@ -227,9 +227,8 @@ class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
         if not counted:
             return ()
         (one,) = counted
-        loss, zcdp = statement.cost.loss, statement.cost.zcdp
-        for _ in range(self.n_subspaces):
-            loss, zcdp = loss + one.cost.loss, zcdp + one.cost.zcdp
+        loss = statement.cost.loss + one.cost.loss * self.n_subspaces
+        zcdp = sum([one.cost.zcdp] * self.n_subspaces, statement.cost.zcdp)
         return (Statement(Cost(loss, zcdp), AddRemove()),)
 
     def _steps_changed(self, size: int) -> int:
@@ -252,7 +251,7 @@ class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
             return chosen
         pool = numeric_columns(domain, self.columns)[: self.size]
         widest = max(self.candidates, key=len) if self.candidates else pool
-        counted = self.counting(widest).preview(domain)
+        counted = replace(self.counting(widest), where=()).preview(domain)  # said once, of all
         told = replace(chosen, words=f"{words} Of each count: {counted.sentence()}")
         if counted.margin is not None:
             return replace(told, margin=max(missing, counted.margin))
