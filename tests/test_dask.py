@@ -34,7 +34,7 @@ from privod.engines import SizeClass, cluster, open_rows
 from privod.engines import dask_cluster as module
 from privod.engines import size as sizes
 from privod.engines.dask_cluster import DaskCluster
-from privod.engines.source import RegisteredRows
+from privod.engines.source import RegisteredRows, versions
 from privod.errors import InvalidParameter, Unavailable
 from privod.ledger.store import ReleaseText
 from privod.mechanisms import seeded
@@ -211,14 +211,14 @@ def test_a_task_that_fails_returns_nothing_and_rows_are_added_up_here(
 def test_workers_are_checked_before_the_charge(tmp_path: Path, inside: DaskCluster) -> None:
     rows = kept(tmp_path, inside)
     inside.check(rows)
-    versions = cluster.versions()
+    ours = versions()
     plan = cluster.Plan.of(rows, None)
-    assert "other versions" in module._fitness(plan, ("0", *versions[1:]))
+    assert "other versions" in module._fitness(plan, ("0", *ours[1:]))
     with dask.config.set({"distributed.worker.memory.spill": 0.7}):
-        assert "spills to disk" in module._fitness(plan, versions)
+        assert "spills to disk" in module._fitness(plan, ours)
     unseen = cluster.Plan(pickle.dumps((str(tmp_path / "CANARY"), rows.seal, None)))
     assert "CANARY" not in repr(unseen)
-    assert module._fitness(unseen, versions) == "a worker does not see the files"
+    assert module._fitness(unseen, ours) == "a worker does not see the files"
 
 
 class Lost:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from privod.cli import app
-from privod.data import Categorical, CsvDialect, Domain, Numeric, SqlQuery, read
+from privod.data import Categorical, CsvDialect, Domain, Numeric, SqlQuery, draft_domain, read
 from privod.data import csv_file as reading
 from privod.data.csv_file import CsvBytes
 from privod.data.sources import read_with_report
@@ -118,7 +118,7 @@ def test_a_draft_holds_names_and_types_and_nothing_of_the_rows(tmp_path: Path) -
     pa_parquet.write_table(arrow, tmp_path / "rows.parquet")
     pa_parquet.write_table(arrow.slice(0, 0), tmp_path / "none.parquet")
     files = [tmp_path / "rows.parquet", tmp_path / "none.parquet"]
-    drafts = [Domain.draft(each) for each in (frame, arrow, arrow.schema, *files)]
+    drafts = [draft_domain(each) for each in (frame, arrow, arrow.schema, *files)]
     for draft in drafts:
         kinds = {entry["name"]: entry["type"] for entry in draft["columns"]}
         assert kinds == {"n": "number", "day": "date", "b": "boolean", "c": "category",
@@ -134,7 +134,7 @@ def test_a_draft_of_a_database_names_its_columns(tmp_path: Path) -> None:
     path = str(tmp_path / "x.duckdb")
     with duckdb.connect(path) as connection:
         connection.execute("create table t as select 1 as k, date '2024-01-01' as day, 'x' as s")
-    draft = Domain.draft(SqlQuery("select * from t", path, ("k",)))
+    draft = draft_domain(SqlQuery("select * from t", path, ("k",)))
     assert [entry["type"] for entry in draft["columns"]] == ["number", "date", "category"]
 
 
@@ -142,7 +142,7 @@ def test_a_first_line_that_looks_like_a_record_is_asked_about(tmp_path: Path) ->
     for line in ("1,2,x", "a,a,b", "a,,b", "2024-01-01,b,c"):
         (tmp_path / "rows.csv").write_text(f"{line}\n1,2,3\n")
         with pytest.raises(NeedsConfirmation, match="looks like a record"):
-            Domain.draft(tmp_path / "rows.csv")
+            draft_domain(tmp_path / "rows.csv")
 
 
 def test_a_draft_is_refused_by_register_until_it_is_filled_in(tmp_path: Path) -> None:
@@ -167,4 +167,4 @@ def test_a_draft_is_refused_by_register_until_it_is_filled_in(tmp_path: Path) ->
 @pytest.mark.parametrize("source", [7, {}, np.zeros(3)])
 def test_what_has_no_named_columns_is_refused(source: Any) -> None:
     with pytest.raises((InvalidParameter, InvalidData)):
-        Domain.draft(source)
+        draft_domain(source)

@@ -20,7 +20,9 @@ from privod.curator import Curator
 from privod.curator.rows import RowStore
 from privod.data import Table
 from privod.engines import InPlace, cluster, open_rows, spark_cluster
-from privod.engines.spark_cluster import SparkCluster, SparkTable
+from privod.engines.source import versions
+from privod.engines.spark_cluster import SparkCluster
+from privod.engines.spark_table import SparkTable
 from privod.errors import InvalidData, InvalidParameter, LedgerDamaged, Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
@@ -194,10 +196,9 @@ def test_executors_are_checked_before_the_charge(
         curator.register("stays", InPlace(str(where)), PLAIN, most_records=many, confirmed=True)
         curator.open_budget("stays", AddRemove(), Loss(1))
         curator._rows.engine = SparkCluster(Pretended())
-        ours = cluster.versions()
+        others = ("2", "7", *versions()[2:])
         with monkeypatch.context() as patched:
-            sent = iter([("2", "7", *ours[2:])])
-            patched.setattr(cluster, "versions", lambda: next(sent, ours))  # the plan's, then there
+            patched.setattr(spark_cluster, "versions", lambda: others)  # of the plan alone
             with pytest.raises(Unavailable, match=r"other versions of Python.*Nothing was charged"):
                 curator.ask(ASK, of="stays")
         assert spent(curator).epsilon == 0

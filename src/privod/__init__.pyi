@@ -54,6 +54,7 @@ from privod.data import (
     Ordinal as Ordinal,
     SqlQuery as SqlQuery,
     Table as Table,
+    draft_domain as draft_domain,
     read as read,
 )
 from privod.errors import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.main import get_command
 
-from privod.cli.app import DEFAULT_LOCATION, AsJson, At, DatabaseUrl, Directory, curator_at
+from privod.cli.options import DEFAULT_LOCATION, AsJson, At, DatabaseUrl, Directory, curator_at
 from privod.cli.output import emit, words
 from privod.curator import Curator
 from privod.curator.protection import crowd_figures

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privod import wire
-from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at, server_at
+from privod.cli.app import app
+from privod.cli.options import DEFAULT_LOCATION, AsJson, At, curator_at, server_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation, Unavailable
 from privod.texts import check_text, did_you_mean

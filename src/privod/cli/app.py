@@ -1,15 +1,12 @@
-"""The command line: one app, its common options, and errors without tracebacks."""
+"""The command line: one app, its commands in groups, and errors without tracebacks."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -17,18 +14,6 @@ from typer.main import get_command
 
 from privod.cli.output import complain
 from privod.errors import BudgetExceeded, InvalidParameter, PrivodError
-
-if TYPE_CHECKING:
-    from privod.client import AnyCurator, Client
-    from privod.data import Domain
-    from privod.data.sources import CsvDialect
-
-LOCATION_VARIABLE = "PRIVOD_AT"
-DATABASE_VARIABLE = "PRIVOD_DATABASE"
-WITNESS_VARIABLE = "PRIVOD_WITNESS"
-ENGINE_VARIABLE = "PRIVOD_ENGINE"
-TOKEN_VARIABLE = "PRIVOD_TOKEN"  # noqa: S105 - the name of a variable, not a secret
-DEFAULT_LOCATION = "privod-curator"
 
 REFUSED, WRONG = 3, 2  # exit codes: over budget; anything else that was asked wrongly
 
@@ -84,35 +69,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-At = Annotated[
-    str,
-    typer.Option(
-        "--at",
-        envvar=LOCATION_VARIABLE,
-        help="Where the curator is: a directory, or the address of a server.",
-    ),
-]
-Directory = Annotated[
-    str,
-    typer.Option("--at", envvar=LOCATION_VARIABLE, help="The directory that holds the curator."),
-]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--database",
-        envvar=DATABASE_VARIABLE,
-        help="A postgresql:// URL, where the ledger is not in the directory.",
-    ),
-]
-Encoding = Annotated[str, typer.Option(help="Of a CSV file, such as latin-1.")]
-Separator = Annotated[str, typer.Option(help="Of a CSV file: , ; | or tab.")]
-DecimalMark = Annotated[str, typer.Option("--decimal", help="Before a fraction: . or ,")]
-Thousands = Annotated[str | None, typer.Option(help="Between groups of three digits, if at all.")]
-Quoting = Annotated[
-    str, typer.Option(help="Of a CSV file: line, or multiline if quoted cells hold line ends.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-
 
 def _print_version(asked: bool) -> None:
     if asked:
@@ -128,60 +84,6 @@ def options(
     ] = False,
 ) -> None:
     """Read what stands before the command."""
-
-
-def dialect_of(separator: str, **given: Any) -> CsvDialect:
-    """How a CSV file is written, by what was typed."""
-    from privod.data.sources import CsvDialect
-
-    return CsvDialect(separator="\t" if separator == "tab" else separator, **given)
-
-
-def read_json(path: Path, name: str, way_out: str) -> Any:
-    """What a JSON file holds."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InvalidParameter(name, "must be a JSON file", str(path), way_out) from None
-
-
-def read_domain(path: Path) -> Domain:
-    """The domain that a JSON file declares."""
-    from privod.data import Domain
-
-    way_out = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]} in JSON."
-    return Domain.from_json(read_json(path, "domain", way_out))
-
-
-def curator_at(
-    location: str, *, read_only: bool = False, restoring: bool = False, create: bool = False
-) -> AnyCurator:
-    """The curator in a directory, or a client of the one behind an address."""
-    if location.startswith(("http://", "https://")):
-        from privod.client import connect
-
-        return connect(location, os.environ.get(TOKEN_VARIABLE, ""))
-    from privod.curator import Curator
-
-    return Curator.open(
-        location,
-        database=os.environ.get(DATABASE_VARIABLE) or None,
-        witness=os.environ.get(WITNESS_VARIABLE) or None,
-        read_only=read_only,
-        restoring=restoring,
-        engine=os.environ.get(ENGINE_VARIABLE) or None,
-        create=create,
-    )
-
-
-def server_at(location: str) -> Client:
-    """A client of the server behind an address; a directory is none."""
-    from privod.client import connect
-
-    if "://" not in location:
-        way_out = "A curator in a directory answers at once: see `privod history`."
-        raise InvalidParameter("at", "must be the address of a server", location, way_out)
-    return connect(location, os.environ.get(TOKEN_VARIABLE, ""))
 
 
 def main() -> None:

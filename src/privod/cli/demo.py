@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privod.cli.analyst import Expect
-from privod.cli.app import AsJson, app, read_domain, read_json
+from privod.cli.app import app
+from privod.cli.options import AsJson, read_domain, read_json
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, PrivodError
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privod.cli.app import DEFAULT_LOCATION, AsJson, At, app, curator_at, read_domain, read_json
+from privod.cli.app import app
+from privod.cli.options import DEFAULT_LOCATION, AsJson, At, curator_at, read_domain, read_json
 from privod.cli.output import emit, progress_bars, words
 from privod.errors import InvalidParameter, ProtocolAborted
 from privod.progress import listening

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from privod.cli.app import DEFAULT_LOCATION, AsJson, At, DatabaseUrl, Directory, app, curator_at
+from privod.cli.app import app
+from privod.cli.options import DEFAULT_LOCATION, AsJson, At, DatabaseUrl, Directory, curator_at
 from privod.cli.output import emit, progress_bars, table, words
 
 DataSet = Annotated[str, typer.Argument(help="The data set.")]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privod import wire
-from privod.cli.app import (
+from privod.cli.app import app
+from privod.cli.options import (
     DEFAULT_LOCATION,
     AsJson,
     At,
@@ -21,7 +22,6 @@ from privod.cli.app import (
     Quoting,
     Separator,
     Thousands,
-    app,
     curator_at,
     dialect_of,
     read_domain,
@@ -58,10 +58,10 @@ def draft(
     as_json: AsJson = False,
 ) -> None:
     """Write a domain to fill in, from names and types of columns alone. No row is read."""
-    from privod.data.drafting import draft_of
+    from privod.data.drafting import draft_domain
 
     source = _source(file, sql, database, "1")
-    found = draft_of(source, dialect_of(separator, encoding=encoding), confirmed=yes)
+    found = draft_domain(source, dialect_of(separator, encoding=encoding), confirmed=yes)
     if to.exists():
         way_out = "Name another file with --to."
         raise InvalidParameter("the file to write", "must not be there yet", str(to), way_out)

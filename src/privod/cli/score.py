@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privod.cli.app import (
-    AsJson,
-    DecimalMark,
-    Encoding,
-    Separator,
-    Thousands,
-    app,
-    dialect_of,
-)
+from privod.cli.app import app
+from privod.cli.options import AsJson, DecimalMark, Encoding, Separator, Thousands, dialect_of
 from privod.cli.output import emit, table, words
 from privod.errors import InvalidParameter
 

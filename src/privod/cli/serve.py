@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from privod import wire
-from privod.cli.app import (
+from privod.cli.app import app
+from privod.cli.options import (
     DEFAULT_LOCATION,
     ENGINE_VARIABLE,
     LOCATION_VARIABLE,
@@ -19,7 +20,6 @@ from privod.cli.app import (
     AsJson,
     DatabaseUrl,
     Directory,
-    app,
     server_at,
 )
 from privod.cli.output import emit, table, words

@@ -3,6 +3,7 @@
 from privod.data.columns import Boolean, Categorical, Column, Date, Numeric, Ordinal
 from privod.data.csv_file import CsvDialect
 from privod.data.domain import Domain
+from privod.data.drafting import draft_domain
 from privod.data.intake import ColumnReport, IntakeReport
 from privod.data.sources import read
 from privod.data.sql import SqlQuery
@@ -21,5 +22,6 @@ __all__ = [
     "Ordinal",
     "SqlQuery",
     "Table",
+    "draft_domain",
     "read",
 ]

@@ -143,16 +143,6 @@ class Domain:
         rows = "1 row" if self.max_rows_per_person == 1 else f"{self.max_rows_per_person} rows"
         return f"each person by {self.person}, at most {rows}"
 
-    @staticmethod
-    def draft(schema: Any) -> dict[str, Any]:
-        """A declaration to fill in, from names and types alone; no row is read.
-
-        Takes a file, a frame, an Arrow schema, a mapping of names to types, or a query.
-        """
-        from privod.data.drafting import draft_of  # which reads what domains are made for
-
-        return draft_of(schema)
-
     def to_json(self) -> dict[str, Any]:
         """The declaration as plain values."""
         data: dict[str, Any] = {"columns": [self._column_json(each) for each in self.columns]}

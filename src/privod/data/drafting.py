@@ -34,7 +34,7 @@ NOTES = {
 LIKE_A_CELL = re.compile(r"\s*|[+-]?[\d.,' ]+([eE][+-]?\d+)?|\d{1,4}[-./]\d{1,2}[-./]\d{1,4}.*")
 
 
-def draft_of(
+def draft_domain(
     source: Any, dialect: CsvDialect | None = None, *, confirmed: bool = False
 ) -> dict[str, Any]:
     """A declaration to be filled in, as plain values.

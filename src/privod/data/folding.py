@@ -8,7 +8,7 @@ decides how they are grouped: in threads, partition by partition, or on other ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -99,6 +99,37 @@ class Sweep(Adding[State], Protocol[State]):
 
     def part(self, number: int, read: Callable[[int], Iterable[Floats]]) -> State:
         """One part; `read` reads the points of any part, as often as it is called."""
+
+
+class Rows(Protocol):
+    """Where the rows of a table are, and how they are added up there."""
+
+    def __len__(self) -> int:
+        """How many there are, which is private."""
+
+    @property
+    def most_records(self) -> int | None:
+        """How many there may be, as declared; None where nothing was declared."""
+
+    @property
+    def held_in_memory(self) -> bool:
+        """Whether all rows are held in memory, so that they may be indexed."""
+
+    @property
+    def as_stored(self) -> Rows:
+        """The same rows as they are stored: with gaps, and marks of what lies outside."""
+
+    def fold(self, fold: Fold[State]) -> State:
+        """Add up over all rows."""
+
+    def sweep(self, sweep: Sweep[State]) -> State:
+        """Add up over parts that each look at others too."""
+
+    def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
+        """All rows of some columns at once, in a fixed order."""
+
+    def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
+        """The same, a bounded number at a time."""
 
 
 def swept(sweep: Sweep[State], parts: Iterable[State]) -> State:

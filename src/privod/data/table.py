@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from privod.data.folding import (
     Block,
     CellCounts,
     Fold,
+    Rows,
     RowSums,
     Sweep,
     folded_in_threads,
@@ -41,37 +42,6 @@ Ints = NDArray[np.int64]
 State = TypeVar("State")
 
 BLOCK = 1 << 16  # rows in a block of a fold
-
-
-class Rows(Protocol):
-    """Where the rows of a table are, and how they are added up there."""
-
-    def __len__(self) -> int:
-        """How many there are, which is private."""
-
-    @property
-    def most_records(self) -> int | None:
-        """How many there may be, as declared; None where nothing was declared."""
-
-    @property
-    def held_in_memory(self) -> bool:
-        """Whether all rows are held in memory, so that they may be indexed."""
-
-    @property
-    def as_stored(self) -> Rows:
-        """The same rows as they are stored: with gaps, and marks of what lies outside."""
-
-    def fold(self, fold: Fold[State]) -> State:
-        """Add up over all rows."""
-
-    def sweep(self, sweep: Sweep[State]) -> State:
-        """Add up over parts that each look at others too."""
-
-    def gathered(self, numbers: Sequence[str], codes: Sequence[str]) -> Block:
-        """All rows of some columns at once, in a fixed order."""
-
-    def in_order(self, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
-        """The same, a bounded number at a time."""
 
 
 class RowsInMemory:

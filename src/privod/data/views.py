@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,8 @@ from numpy.typing import NDArray
 from privod.data.columns import Numeric
 from privod.data.conditions import NO_CONDITIONS, Conditions
 from privod.data.domain import Domain
-from privod.data.folding import Adding, Block, Fold, Sweep, one_block
+from privod.data.folding import Adding, Block, Fold, Rows, Sweep, one_block
 from privod.data.kernels.ranges import settle
-
-if TYPE_CHECKING:
-    from privod.data.table import Rows
 
 COMPLETE = "\0complete"  # a code of every stored record; no column is called so
 Floats = NDArray[np.float64]

@@ -7,14 +7,12 @@ of itself; a task returns a sum or nothing, never an exception, whose text would
 from __future__ import annotations
 
 import pickle
-import platform
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from privod.engines.opening import open_rows
-from privod.engines.source import RegisteredRows
+from privod.engines.source import RegisteredRows, versions
 
 TASKS_PER_THREAD = 2  # few, so that counts are added up there and not sent
 SWEEPS_PER_THREAD = 1  # each reads all rows once
@@ -43,12 +41,6 @@ class Plan:
         """The rows, and what to add up."""
         folder, seal, what = self.read()
         return open_rows(Path(folder), seal), what
-
-
-def versions() -> tuple[str, ...]:
-    """What must be the same for counts to be."""
-    packages = [version(name) for name in ("privod", "numpy", "pyarrow", "numba")]
-    return (*platform.python_version_tuple()[:2], *packages)
 
 
 # ---- on a worker: a value or nothing, never an exception -----------------------------------------

@@ -25,9 +25,8 @@ from privod.engines.cluster import (
     folded,
     merged,
     swept,
-    versions,
 )
-from privod.engines.source import RegisteredRows
+from privod.engines.source import RegisteredRows, versions
 from privod.errors import InvalidParameter, Unavailable
 
 State = TypeVar("State")

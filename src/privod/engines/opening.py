@@ -8,6 +8,7 @@ from privod.engines.duckdb_table import DuckdbTable
 from privod.engines.in_place import FilesInPlace, SourceInPlace
 from privod.engines.manifest import SALT, Manifest
 from privod.engines.source import Engine, RegisteredRows, Source
+from privod.engines.spark_table import SparkTable
 from privod.engines.stored import StoredSource
 
 SOURCES: dict[str, type[SourceInPlace]] = {
@@ -26,8 +27,6 @@ def open_rows(folder: Path, seal: str, engine: Engine | None = None) -> Register
     if manifest.place is None:
         source = StoredSource(folder, salt, manifest)
     elif manifest.place["kind"] == "spark":
-        from privod.engines.spark_cluster import SparkTable
-
         source = SparkTable(salt, manifest, engine)
     else:
         source = SOURCES[manifest.place["kind"]](folder, salt, manifest)

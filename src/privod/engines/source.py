@@ -8,9 +8,11 @@ so that progress and tasks tell nothing about rows.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -70,6 +72,12 @@ class Engine(Protocol):
 
     def sweep(self, rows: RegisteredRows, sweep: Sweep[State]) -> State | None:
         """Add up over parts that each look at all rows; None if that did not come about."""
+
+
+def versions() -> tuple[str, ...]:
+    """What must be the same here and at an engine for counts to be."""
+    packages = [version(name) for name in ("privod", "numpy", "pyarrow", "numba")]
+    return (*platform.python_version_tuple()[:2], *packages)
 
 
 class RegisteredRows:

@@ -32,6 +32,7 @@ from privod.engines.opening import SOURCES
 from privod.engines.sealed_file import SealedWriter
 from privod.engines.size import ROWS_IN_PARTITION, SizeClass
 from privod.engines.source import Engine
+from privod.engines.spark_table import refer_to_table
 from privod.engines.stored import partition_path
 from privod.progress import report, track
 from privod.threads import ahead, thread_pool
@@ -80,8 +81,6 @@ def refer_to_rows(
         "marks": intake.marks,
     }
     if place.kind == "spark":
-        from privod.engines.spark_cluster import refer_to_table
-
         return refer_to_table(salt, intake, about, size, engine)
     kind = SOURCES[place.kind]
     found = Manifest(size, (), kind.sealed(folder, salt, about), place=about)

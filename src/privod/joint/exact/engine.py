@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from privod.errors import InvalidParameter, ProtocolAborted, Unavailable
 from privod.joint.exact import runner
-from privod.joint.exact.program import Program
-from privod.joint.exact.question import ENGINE
+from privod.joint.exact.program import ENGINE, Program
 
 ENGINES_VARIABLE = "PRIVOD_ENGINES"
 PACKAGES = Path(__file__).with_name("spu.txt")

@@ -7,23 +7,25 @@ import hmac
 import os
 import tempfile
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.data import Table
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.joint.exact.engine import EngineProcess
 from privod.joint.exact.forwarder import Forwarder, LocalAuthority
 from privod.joint.exact.program import Program
 from privod.joint.letters import exchange, pass_on
+from privod.joint.outliers import OutlierQuestion
 from privod.joint.question import Seat
 from privod.joint.session import Session
 from privod.joint.sharing import derive, stream, words_of
@@ -31,10 +33,8 @@ from privod.joint.sizes import NOTHING_SHARED, PHASE, SHORT, Sizes, agree_on_siz
 from privod.joint.transport.channel import Meeting
 from privod.progress import report
 
-if TYPE_CHECKING:
-    from privod.joint.exact.question import ExactOutliers, ExactResult
-
 Words = NDArray[np.uint64]
+Integers = NDArray[np.int64]
 LONG = 1 << 32  # bytes of a letter
 STEPS = {  # in order, with the longest letter of each; computing has no letters
     PHASE: SHORT,
@@ -50,14 +50,14 @@ COIN_BYTES = 32
 NOT_OPENED = "No verdict was opened."
 
 
-def split(words: NDArray[np.int64]) -> list[Words]:
+def split(words: Integers) -> list[Words]:
     """Share words: what each computing party gets, its two components in the last axis."""
     drawn = np.frombuffer(os.urandom(16 * words.size), np.uint64).reshape(2, *words.shape)
     parts = [drawn[0], drawn[1], words.view(np.uint64) - drawn[0] - drawn[1]]
     return [np.stack([parts[one], parts[(one + 1) % PARTIES]], -1) for one in range(PARTIES)]
 
 
-def opened(shares: list[Words]) -> NDArray[np.int64]:
+def opened(shares: list[Words]) -> Integers:
     """Put verdicts together; raise unless both copies of each component agree on 0 or 1."""
     for one in range(PARTIES):
         if not np.array_equal(shares[one][:, 1], shares[(one + 1) % PARTIES][:, 0]):
@@ -74,10 +74,25 @@ def host(meeting: Meeting) -> None:
         pass_on(meeting, phase, most)
 
 
-def take_part(question: ExactOutliers, seat: Seat) -> ExactResult:
-    """Go through a run; without a table, as a party that only computes."""
-    from privod.joint.exact.question import ExactResult
+class Ended(NamedTuple):
+    """A run that came to its end: `opened` is the two bits and a holder's own verdicts, or empty.
 
+    Of a run without records of this party, nothing is `claimed`.
+    """
+
+    session: Session
+    claimed: int | None
+    n_records: int
+    opened: Integers
+
+
+def take_part(
+    question: OutlierQuestion,
+    seat: Seat,
+    integers: Callable[[Table], Integers],
+    program_for: Callable[[int], Program],
+) -> Ended:
+    """Go through a run; without a table, as a party that only computes."""
     computing = seat.roster.computing
     computes = seat.identity.name in computing
     if not computes:
@@ -85,9 +100,9 @@ def take_part(question: ExactOutliers, seat: Seat) -> ExactResult:
     ids = _checked_ids(question, seat)
     with ExitStack() as stack:
         engine = stack.enter_context(EngineProcess()) if computes else None
-        run = _Run(question, seat, seat.agreed(question), engine)
+        run = _Run(question, seat, seat.agreed(question), engine, integers)
         sizes = agree_on_sizes(question, seat, run.session, ids)
-        program = question.program(sizes.total)
+        program = program_for(sizes.total)
         coin = os.urandom(COIN_BYTES)
         commitments = run.agree_on_program(program, coin)
         claimed = None
@@ -98,27 +113,16 @@ def take_part(question: ExactOutliers, seat: Seat) -> ExactResult:
         sample = run.toss(program, coin, commitments)
         told = None if shares is None else run.compute(shares, sample)
         run.compare("comparing verdicts", told)
-        words = run.open(sizes, told)
-    rows = np.flatnonzero(words[2:])
-    return seat.result(
-        ExactResult,
-        question,
-        run.session,
-        claimed,
-        rows,
-        f"{len(rows)} of {sizes.total} records",
-        n_records=sizes.total,
-        fits=bool(words[0]) if len(words) else None,
-        few=bool(words[1]) if len(words) else None,
-    )
+        return Ended(run.session, claimed, sizes.total, run.open(sizes, told))
 
 
 @dataclass(frozen=True)
 class _Run:
-    question: ExactOutliers
+    question: OutlierQuestion
     seat: Seat
     session: Session
     engine: EngineProcess | None
+    integers: Callable[[Table], Integers]
 
     @cached_property
     def peers(self) -> list[str]:
@@ -156,8 +160,7 @@ class _Run:
         """Share one's own values; return what this party computes on, if it does."""
         letters: dict[str, bytes] = {}
         if self.seat.table is not None:
-            own = self.question.own_columns(self.seat.domain)
-            parts = split(self.question.integers(self.seat.table.numbers(own), own))
+            parts = split(self.integers(self.seat.table))
             names = self.session.roster.computing
             letters = {name: _sent(part) for name, part in zip(names, parts, strict=True)}
         kept = letters.pop(self.session.name, b"")
@@ -256,7 +259,7 @@ class _Run:
         self.seat.channel.traffic.add("computing", sizes[0], sizes[1], started)
         return told
 
-    def open(self, sizes: Sizes, told: Words | None) -> NDArray[np.int64]:
+    def open(self, sizes: Sizes, told: Words | None) -> Integers:
         """Send every holder the shares of its slice and of the bits; open one's own."""
         letters: dict[str, bytes] = {}
         if told is not None:
@@ -275,7 +278,7 @@ def _sent(words: Words) -> bytes:
     return words.astype("<u8", copy=False).tobytes()
 
 
-def _checked_ids(question: ExactOutliers, seat: Seat) -> list[str] | None:
+def _checked_ids(question: OutlierQuestion, seat: Seat) -> list[str] | None:
     """Read ids as all holders read them; over columns each holder needs them, none twice."""
     if not question.over_columns or seat.table is None:
         return None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
-from privod.joint.exact.program import Program, sample_count
+from privod.joint.exact.program import ENGINE, Program, sample_count
 from privod.joint.outliers import OutlierQuestion, OutlierResult
 from privod.joint.question import Seat
 from privod.joint.roster import Roster
@@ -22,7 +22,6 @@ from privod.privacy import Secrecy
 from privod.query.checks import MOST_AXES, checked_radius, column_names, whole_number
 from privod.query.query import canonical_json
 
-ENGINE = "0.9.5"  # of SPU: everybody runs this one
 FEWEST_STEPS, MOST_STEPS = 1 << 10, 1 << 20  # of an integer to the radius
 MOST_ROWS = 200_000
 LARGEST_SQUARE = 2**63  # a squared distance less a squared radius must be a word with a sign
@@ -239,14 +238,30 @@ class ExactOutliers(OutlierQuestion):
             NOT_PROTECTED,
         ]
 
-    def in_radii(self, table: Table) -> NDArray[np.float64]:
+    def own_integers(self, table: Table) -> NDArray[np.int64]:
+        """Write a party's own values as integers."""
         own = self.own_columns(table.domain)
-        return self.integers(table.numbers(own), own) / self.steps()
+        return self.integers(table.numbers(own), own)
+
+    def in_radii(self, table: Table) -> NDArray[np.float64]:
+        return self.own_integers(table) / self.steps()
 
     def take_part(self, seat: Seat) -> ExactResult:
         from privod.joint.exact.protocol import take_part
 
-        return take_part(self, seat)
+        session, claimed, n_records, opened = take_part(self, seat, self.own_integers, self.program)
+        rows = np.flatnonzero(opened[2:])
+        return seat.result(
+            ExactResult,
+            self,
+            session,
+            claimed,
+            rows,
+            f"{len(rows)} of {n_records} records",
+            n_records=n_records,
+            fits=bool(opened[0]) if len(opened) else None,
+            few=bool(opened[1]) if len(opened) else None,
+        )
 
     def host(self, meeting: Meeting, *_: object) -> dict[str, Any]:
         from privod.joint.exact.protocol import host
