@@ -268,7 +268,11 @@ def encode_all(made: dict[str, Any], address: str) -> None:
     with httpx.Client(base_url=base, headers=headers, timeout=PATIENCE) as client:
         for key in made["keys"]:
             for form in ("", "/svg"):
-                client.get(f"/{key}{form}").raise_for_status()
+                got, deadline = client.get(f"/{key}{form}"), time.monotonic() + PATIENCE
+                while got.status_code == 503 and time.monotonic() < deadline:
+                    time.sleep(PACE)  # a busy machine draws late
+                    got = client.get(f"/{key}{form}")
+                got.raise_for_status()
 
 
 def honest_requests(made: dict[str, Any], address: str, token: str) -> dict[str, list[str]]:
