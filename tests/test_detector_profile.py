@@ -36,6 +36,7 @@ from privod.query.score_counts import (
     COARSE_EDGES,
     EDGES,
     believed_tails,
+    between,
     limit,
     shares_beyond,
 )
@@ -356,6 +357,20 @@ def test_about_as_many_are_flagged_as_asked_for_of_real_records(load: Any, epsil
         assert value.hidden_share < 0.07
         flagged.append(float((value.scores(rows[half:]) > value.threshold(0.1)).mean()))
     assert 0.1 / 2 < np.median(flagged) < 0.1 * 2
+
+
+@pytest.mark.parametrize(
+    ("shares", "told"),
+    [
+        ((0.0, 0.0004), "between 0.0 % and 0.1 %"),
+        ((0.0996, 0.1004), "between 9.9 % and 10.1 %"),
+        ((0.1, 1.0), "between 10.0 % and 100.0 %"),
+    ],
+)
+def test_limits_are_rounded_away_from_what_they_enclose(
+    shares: tuple[float, float], told: str
+) -> None:
+    assert between(shares) == told
 
 
 def test_what_is_said_of_shares_beyond_fails_no_more_often_than_stated() -> None:

@@ -36,7 +36,7 @@ from privod.mechanisms.coins import EditCoin
 from privod.mechanisms.law import Lost, Unlike
 from privod.mechanisms.smooth import SmoothGaussian, SmoothHeavy, SmoothLaplace
 from privod.outliers.grid.grid import Grid
-from privod.privacy import AddRemove, Cost, Loss, Replace, Zcdp
+from privod.privacy import AddRemove, Cost, Guarantee, Loss, Replace, Zcdp
 from privod.query.catalog import QUERIES
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import GridKnn, Kept
@@ -201,6 +201,16 @@ def waits(count: int, bits: Randomness) -> Any:
     return bits.draw(_Waits(Fraction(10)), np.array([count]))
 
 
+def names_one_stream(count: int, bits: Randomness) -> Any:
+    """Where bits repeat by name, both counts have one noise, and their difference has none."""
+    noise = DiscreteLaplace(Fraction(10))
+    return [int(noise.add_to(np.array([one]), bits.stream("cell"))[0]) for one in (count, 0)]
+
+
+def names_streams_by_rows(count: int, bits: Randomness) -> Any:
+    return DiscreteLaplace(Fraction(10)).add_to(np.array([count]), bits.stream(str(count)))
+
+
 class _Waits(DiscreteLaplace):
     """A planted bug: as many bytes are read as there are records."""
 
@@ -221,6 +231,8 @@ class _Waits(DiscreteLaplace):
         (looks_later, "another release"),
         (by_place, "other candidates"),
         (waits, "other numbers of random bytes"),
+        (names_one_stream, "'cell' are used twice"),
+        (names_streams_by_rows, "named after rows"),
     ],
 )
 def test_bugs_around_the_noise_are_found_and_named(planted: Any, told: str) -> None:
@@ -236,6 +248,26 @@ def test_a_dropped_factor_of_replace_is_found() -> None:
     assert not replay_question(wrong, wrong.cost(), pairs).holds
     right = Histogram(columns=("letter",), epsilon=1, adjacency=Replace())
     assert replay_question(right, right.cost(), pairs).holds
+
+
+def test_a_guarantee_that_follows_the_rows_is_found() -> None:
+    class Boasts(Histogram):
+        def answer(self, table: Table, randomness: Randomness) -> Any:
+            found = super().answer(table, randomness)
+            return replace(found, guarantee=Guarantee(Loss(len(table) + 1), AddRemove()))
+
+    one, other = (Table(DOMAIN, {"x": [1.0] * n, "letter": ["a"] * n}) for n in (1, 2))
+    asked = Boasts(columns=("letter",), epsilon=1)
+    found = replay_question(asked, asked.cost(), [(one, other)])
+    assert "another release" in found.trouble
+
+
+def test_a_concentrated_claim_that_forgets_its_delta_is_found() -> None:
+    """By rhos it would be charged as if it never failed."""
+    mechanism, loss = smooth(LAPLACE, LAPLACE.growth), LAPLACE.loss()
+    for delta, holds in ((loss.delta, True), (Fraction(0), False)):
+        claimed = Cost(loss, Zcdp(Zcdp.of_loss(loss).rho, delta))
+        assert replay_pairs("smooth", mechanism, claimed, [(0, 1), (1, 0)]).holds is holds
 
 
 # ---- planted bugs: in every stage of the detector ----------------------------------------------
@@ -317,7 +349,7 @@ def test_draws_lose_no_more_rho_than_the_sum_of_their_pure_losses() -> None:
     failing = ten + Lost(delta=Fraction(1, 100))
     noisy = ten + Lost(rho=Fraction(1), gaussian=((Fraction(1), 2),))
     for beside in (failing, noisy):  # then the rule is not proved
-        loose = Cost(Loss(1000, "0.1"), Zcdp(Fraction(160)))
+        loose = Cost(Loss(1000, "0.1"), Zcdp(Fraction(160), Fraction(1, 10)))
         assert not is_kept(beside, loose)
 
 

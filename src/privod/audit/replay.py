@@ -89,9 +89,16 @@ class _Recorder(Randomness):
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self.tape: list[_Draw] = []
+        self.streams: list[str] = []
 
     def bytes(self, n: int) -> bytes:
         raise Unlike(f"{n} random bytes are read outside of any law: nobody knows what they tell.")
+
+    def stream(self, name: str) -> Randomness:
+        if name in self.streams:
+            raise Unlike(f"The bits of {name!r} are used twice, so noise cancels out.")
+        self.streams.append(name)
+        return self
 
     def draw(self, law: Law, given: Any) -> Any:
         if not isinstance(law, Law):
@@ -153,6 +160,8 @@ class _Recording:
         released = self._read(_run(self._mechanism, other, player))
         if len(player.tape) < len(tape):
             raise Unlike(f"{tape[len(player.tape)].law} is drawn from on one table only.")
+        if self._recorder.streams != player.streams:
+            raise Unlike("Streams are named after rows.")
         if self._released != released:
             raise Unlike("The same draws make another release.")
         return player.lost
@@ -194,24 +203,22 @@ def replay_pairs(
 
 
 def replay_question(query: Query[Any], claimed: Cost, pairs: Iterable[tuple[Any, Any]]) -> Replayed:
-    """Replay a question, registered or not; its releases are compared as JSON."""
+    """Replay a question, registered or not; answers and guarantees are compared as JSON."""
 
-    def answered(table: Any, randomness: Randomness) -> Any:
-        return query.answer(table, randomness).value
+    def same(release: Any) -> str:
+        told = query.value_to_json(release.value), release.guarantee.to_json()
+        return json.dumps(told, default=str)
 
-    def same(value: Any) -> str:
-        return json.dumps(query.value_to_json(value), default=str)
-
-    return replay_pairs(query.name, answered, claimed, pairs, same)
+    return replay_pairs(query.name, query.answer, claimed, pairs, same)
 
 
 def holds(lost: Lost, claimed: Cost) -> bool:
     """Whether no more is lost than is claimed, in epsilon and delta and in the concentrated sense.
 
-    Gaussian noise loses no epsilon for certain: that of one sort of it is known exactly, of several
-    by the sum of their rhos.
+    That may fail as often as it claims itself, no more often than the other. Gaussian noise loses
+    no epsilon for certain: one sort of it is known exactly, several by the sum of their rhos.
     """
-    if lost.concentrated > claimed.zcdp.rho or lost.delta > claimed.loss.delta:
+    if lost.concentrated > claimed.zcdp.rho or lost.delta > claimed.zcdp.delta:
         return False
     loss = claimed.loss
     if not any(changed for _, changed in lost.gaussian):

@@ -138,11 +138,14 @@ def told_of_threshold(
     known = share_beyond(threshold(TOLD_SHARE))
     if known is None:
         return ""
-    low, high = (100 * one for one in known)
-    return (
-        f" The threshold for {100 * TOLD_SHARE:.0f} % of the records flags between {low:.1f} % and"
-        f" {high:.1f} % of them (95 % confidence)."
-    )
+    about = f" The threshold for {100 * TOLD_SHARE:.0f} % of the records flags"
+    return f"{about} {between(known)} of them (95 % confidence)."
+
+
+def between(shares: tuple[float, float]) -> str:
+    """Limits in words, rounded away from what they enclose."""
+    low, high = math.floor(1000 * shares[0]) / 10, math.ceil(1000 * shares[1]) / 10
+    return f"between {low:.1f} % and {high:.1f} %"
 
 
 def _tail(noisy: Ints, noise: MergedNoise, start: int, doubt: float) -> tuple[int, int]:

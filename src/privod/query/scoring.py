@@ -19,6 +19,7 @@ from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.domain import Domain
 from privod.data.sources import portions_of
 from privod.errors import InvalidData, InvalidParameter
+from privod.query.score_counts import between
 from privod.query.scorer import Scorer
 from privod.query.scores import filled
 
@@ -108,11 +109,8 @@ class Scored:
             return ""
         known = ""
         if self.beyond is not None:
-            low, high = (100 * one for one in self.beyond)
-            known = (
-                f"The threshold for {100 * target:.3g} % of the reference flags between {low:.1f} %"
-                f" and {high:.1f} % of it (95 % confidence)."
-            )
+            known = f"The threshold for {100 * target:.3g} % of the reference flags"
+            known += f" {between(self.beyond)} of it (95 % confidence)."
         if self.hidden_share <= target:
             return known
         hidden = f"About {100 * self.hidden_share:.0f} % of the reference cannot be told from noise"

@@ -25,6 +25,7 @@ from privod.mechanisms.merged import MergedNoise
 from privod.mechanisms.shared import COUNTED_ON
 from privod.privacy import AddRemove, Adjacency, Guarantee, Number, Secrecy
 from privod.privacy.zcdp import epsilon_of_rho
+from privod.query.score_counts import between
 from privod.query.scores import check_fraction
 from privod.query.stages import Stage, count_rows, go_through
 from privod.questions.detector_profile.query import DetectorProfile
@@ -242,8 +243,7 @@ class JointProfile(JointResult):
         flagged = self.value.share_beyond(self.value.threshold(share))
         if flagged is None:
             return f"{told}."
-        low, high = flagged
-        return f"{told}; it flags between {low:.2g} and {high:.2g} (95 % confidence)."
+        return f"{told}; it flags {between(flagged)} (95 % confidence)."
 
     def _promise(self) -> str:
         """The guarantee, towards records, and towards persons if a column tells them apart."""

@@ -1,8 +1,4 @@
-"""Which records are outlying, by hashing? The centralized algorithm [Raval 2011, Algorithm 1].
-
-A local analysis: exact data in, rows out, nothing private about it. It is what the parties of a
-joint run are compared with.
-"""
+"""Which records are outlying, by hashing? [Raval 2011, Algorithm 1], with nothing private."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from privod.data import Categorical
-from privod.query.score_counts import EDGES
+from privod.query.score_counts import EDGES, between
 
 if TYPE_CHECKING:
     from privod.questions.detector_profile.release import NoisyProfile
@@ -145,8 +145,7 @@ def _threshold(value: NoisyProfile, share: float) -> Remark:
     about = f"The threshold for {share:.3g} of the records"
     words = f"{about} comes from counts of their scores."
     if known is not None:
-        low, high = (100 * one for one in known)
-        words = f"{about} flags between {low:.1f} % and {high:.1f} % of them (95 % confidence)."
+        words = f"{about} flags {between(known)} of them (95 % confidence)."
     if off > OFF * share:
         more = f" Noise may hide {100 * off:.1f} % of them."
         return Remark("threshold", words + more, serious=True)

@@ -1,11 +1,8 @@
 """The stages of a fit: what is added up over records, given what was released before.
 
-A fiftieth of the budget takes the number of records. Then come the ranges: octaves of the columns
-whose range is open, and zooms of all (`ranges`). The rest goes to a histogram of every column and,
-where they are worth their noise, three tenths of it to sums of products of the numeric columns. A
-tenth that was laid aside counts the records by their scores under what was released so far:
-coarsely, to find their unit, then finely. Which stages there are follows from public declarations
-and noisy sums. Proof: docs/proofs/detector_profile.md.
+The number of records, the ranges (`ranges`), a histogram of every column, sums of products of the
+numeric ones, and the records by their scores under what was released so far. Which stages there are
+follows from public declarations and noisy sums. Proof: docs/proofs/detector_profile.md.
 """
 
 from __future__ import annotations
