@@ -280,6 +280,18 @@ def test_too_few_records_are_not_counted_by_their_scores_and_thresholds_are_gues
     assert "guesses" in DetectorProfile(columns=DOMAIN.names, epsilon=1).sentence(few)
 
 
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_columns_too_many_for_products_are_judged_one_by_one(delta: float) -> None:
+    wide = Domain(tuple(Numeric(f"x{at}", 0, 1) for at in range(24)))
+    rows = np.random.default_rng(0).random((500, 24))
+    query = DetectorProfile(columns=wide.names, epsilon=5e-4, delta=delta)
+    query.check(wide)
+    table = Table(wide, dict(zip(wide.names, rows.T, strict=True)))
+    released = query.answer(table, seeded(1)).value
+    assert not len(released.products)
+    assert np.isfinite(released.scores(rows)).all()
+
+
 def test_a_preview_states_the_noise_that_counts_get_where_everything_is_bought() -> None:
     value = profile()
     assert len(value.products)

@@ -179,7 +179,7 @@ class DetectorProfile(Conditional[NoisyProfile]):
             if n_numeric:
                 cells = changed * n_numeric
                 self.noise_of(self.budget * RANGE_SHARES[0] / 4, cells, cells)
-            if n_numeric and (given is None or given.centers):
+            if given is not None and given.centers:
                 absolute = changed * products_change(n_numeric)
                 squared = changed * squared_products_change()
                 self.noise_of(self.budget * MOMENT_SHARE / 3, absolute, squared)

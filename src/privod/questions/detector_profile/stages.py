@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privod.data import Column, Numeric
+from privod.errors import InvalidParameter
 from privod.mechanisms.merged import MergedNoise
 from privod.outliers.grid.kernels.profile import count_quarters, count_scores
 from privod.privacy import Guarantee
@@ -233,7 +234,10 @@ def _product_loss(terms: Terms, rest: Fraction, surely: float) -> Fraction:
     share = rest * MOMENT_SHARE
     if n_numeric < 2:
         return Fraction(0)
-    noise = terms.noise(terms.of_products(count_rows, share))
+    try:
+        noise = terms.noise(terms.of_products(count_rows, share))
+    except InvalidParameter:  # more noise than is ever drawn, as of a thousand columns
+        return Fraction(0)
     worth = products_change(n_numeric) / noise.scale  # as of Laplace noise that varies as much
     return share if n_numeric**MOMENTS_COST < surely * worth else Fraction(0)
 
