@@ -76,6 +76,22 @@ def test_metrics_count_requests_refusals_jobs_charges_and_budgets(server: Runnin
     assert CANARY not in shown.text
 
 
+def test_room_on_the_disk_is_told_to_those_alone_who_may_see_every_report(
+    server: Running,
+) -> None:
+    """It falls by a block for every few records that a question about rows on disk looks at."""
+    for role, of, told in (
+        ("owner", None, True),
+        ("owner", "patients", False),
+        ("auditor", None, False),
+        ("auditor", "patients", False),
+    ):
+        with server.api(server.token(role, of)) as api:
+            found = read(api.get("/metrics").text)
+        assert ("privod_disk_free_bytes" in found) is told
+        assert "privod_can_write" in found
+
+
 def test_no_family_is_another_with_a_suffix_that_prometheus_adds() -> None:
     stems = [name.removesuffix("_total") for name in FAMILIES]
     assert len(set(stems)) == len(stems)

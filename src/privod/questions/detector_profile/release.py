@@ -1,15 +1,9 @@
 """A profile that may be carried away: score new records against it and explain their scores, free.
 
-Two scores. One adds up, column by column, how rare the record's cell is (`rarity`). The other,
-where products were released, is how far the record is from the leading components of the
-correlations (`components`). Each is put on one scale, minus the log of the share of records that
-score as high, by scoring records drawn from the release itself; their mean is the score.
-
-Counts that drown in noise are drawn toward what is usual, in general and in all columns together
-(`shares`). How the release's own records really score is counted
-with noise where that shows anything, and thresholds follow these counts. Whatever is computed here
-looks at the released numbers only, and at records through the cells they lie in, so none of it
-costs budget.
+Two scores: how rare the record's cells are (`rarity`) and, where products were released, how far it
+is from the leading components of the correlations (`components`). Each is minus the log of the
+share of records drawn from the release that score as high; their mean is the score. Counts that
+drown in noise are drawn toward what is usual (`shares`). Only released numbers are looked at.
 """
 
 from __future__ import annotations

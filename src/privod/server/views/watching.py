@@ -12,21 +12,26 @@ from privod.server.site import Site
 
 
 def gathered(site: Site, visitor: Visitor) -> dict[str, list[Sample]]:
-    """The samples of every family that a visitor may see: budgets of their data sets only."""
+    """The samples of every family that a visitor may see: budgets of their data sets only.
+
+    Room on the disk is told to those alone who may see every report: rows take some, and questions
+    about rows that are not held in memory take more by how many meet their conditions.
+    """
     counted = ("requests_total", "refusals_total", "questions_ended_total")
     found = {name: site.metrics.samples(name) for name in counted}
     waiting = site.answers.writers.lengths()
     workers = {"answer": site.limits.workers, "write": site.limits.writers}
-    disk = shutil.disk_usage(site.curator.directory).free
     found |= {
         "questions": _by("state", site.jobs.under_way()),
         "workers": _by("task", workers),
         "writing_tasks": [((), waiting["all"])],
         "writing_tasks_of_one_token": [((), waiting["longest"])],
         "can_write": [((), float(site.is_present))],
-        "disk_free_bytes": [((), float(disk))],
         "ledger_entries": [((), float(site.curator.witnessed.head().number))],
     }
+    if visitor.role == "owner" and visitor.of is None:
+        free = shutil.disk_usage(site.curator.directory).free
+        found["disk_free_bytes"] = [((), float(free))]
     budgets = ("charges_total", "budget_left_epsilon", "budget_left_delta")
     found |= {name: [] for name in budgets}
     seen = [one.name for one in site.curator.datasets() if visitor.sees(one.name)]
