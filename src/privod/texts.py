@@ -49,9 +49,9 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f" Did you mean {by_letters[near[0]]!r}?" if near else ""
 
 
-def listed(words: Sequence[str], link: str = "and") -> str:
+def listed(words: Sequence[str]) -> str:
     """Words in a row, the last one after "and"."""
-    return f" {link} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def is_plain_json(text: str) -> bool:

@@ -132,15 +132,13 @@ class _Player(_Recorder):
         return law.placed(given, before.name)
 
 
-def replay(
-    mechanism: Mechanism, one: Any, other: Any, seed: int, same: Callable[[Any], Any] | None = None
-) -> Lost:
+def replay(mechanism: Mechanism, one: Any, other: Any, seed: int) -> Lost:
     """What the draws of a mechanism lose between two data sets; `Unlike` if they tell for certain.
 
     The mechanism takes data and randomness, and all its randomness from laws. The data sets are
-    adjacent. What `same` makes of a release must be equal; its pickled bytes if not given.
+    adjacent. Releases must be equal, byte by byte when pickled.
     """
-    return _Recording(mechanism, one, seed, pickle.dumps if same is None else same).lost(other)
+    return _Recording(mechanism, one, seed, pickle.dumps).lost(other)
 
 
 class _Recording:

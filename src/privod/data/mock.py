@@ -41,6 +41,6 @@ def mock_rows(domain: Domain, n_records: int = 1000, seed: int = 0) -> dict[str,
     return rows
 
 
-def mock_table(domain: Domain, n_records: int = 1000, seed: int = 0) -> Table:
+def mock_table(domain: Domain, n_records: int = 1000) -> Table:
     """The same as a table."""
-    return Table(domain, mock_rows(domain, n_records, seed))
+    return Table(domain, mock_rows(domain, n_records))

@@ -53,10 +53,10 @@ class Approvals:
                 if one["subject"] == subject and moment < datetime.fromisoformat(one["until"])
             )
 
-    def good_now(self, subject: str, now: datetime | None = None) -> bool:
+    def good_now(self, subject: str) -> bool:
         """Whether a run may be made at this moment."""
         with self._file.changing() as kept:
-            return bool(_good(kept, subject, now or datetime.now(UTC)))
+            return bool(_good(kept, subject, datetime.now(UTC)))
 
     def use(self, subject: str, now: datetime | None = None) -> None:
         """Use one run up, of the approval that ends first; raise if there is none for now."""

@@ -14,7 +14,6 @@ from privod.joint.session import host_agreement
 from privod.joint.transport.channel import Channel, Meeting, Patience
 from privod.joint.transport.memory import meet
 from privod.joint.transport.traffic import Traffic
-from privod.mechanisms.randomness import Randomness, secure
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +70,6 @@ def aggregate(
 def rehearse(
     question: JointQuestion,
     tables: Mapping[str, Table | None],
-    randomness: Randomness | None = None,
     patience: Patience | None = None,
     acts: Mapping[str, Callable[[Seat], JointResult]] | None = None,
 ) -> Rehearsal:
@@ -95,7 +93,6 @@ def rehearse(
                     channel=channel,
                     identity=identities[name],
                     roster=roster,
-                    randomness=randomness or secure(),
                 )
             )
 

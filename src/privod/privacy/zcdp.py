@@ -48,13 +48,13 @@ class Zcdp:
         return cls(min(loss.epsilon**2 / 2, loss.epsilon), loss.delta)
 
     @classmethod
-    def of_bounded_range(cls, bound: Fraction, times: int = 1) -> Zcdp:
-        """bound^2 / 8 for each of some choices, if log-odds of outcomes span at most `bound`.
+    def of_bounded_range(cls, bound: Fraction) -> Zcdp:
+        """bound^2 / 8 for a choice, if log-odds of outcomes span at most `bound`.
 
         That is so for the exponential mechanism, with bound = epsilon [Cesar and Rogers 2021,
         Lemma 3.2, after Dong et al. 2020], and not for permute-and-flip.
         """
-        return cls(times * bound**2 / 8)
+        return cls(bound**2 / 8)
 
     def __add__(self, other: Zcdp) -> Zcdp:
         return Zcdp(self.rho + other.rho, self.delta + other.delta)

@@ -36,6 +36,7 @@ LARGEST_CODE = 2.0**17  # single precision then still resolves 1/64 of a bucket
 BLOCK_VALUES = 1 << 18  # projections per block: 1 MiB, so that they stay in the cache
 MOST_BUCKETS = 1 << 20  # of the counting sort; more would only add cache misses
 KEY_BITS = 64
+WORDS = 2  # of a key
 LARGEST_BATCH = 512  # records settled together
 LOOK_AHEAD = 1 << 16
 
@@ -112,18 +113,17 @@ def draw_family(
     seed: bytes,
     *,
     origin: NDArray[np.float64] | None = None,
-    words: int = 2,
 ) -> HashFamily:
     """Expand a seed into the hashes of one round, alike on every machine."""
     n_hashes = plan.n_tables * plan.hashes_per_table
     gaussians = ndtri(_uniforms(seed, b"directions", n_hashes * n_columns))
-    multipliers = _words(seed, b"multipliers", words * plan.hashes_per_table) | np.uint32(1)
+    multipliers = _words(seed, b"multipliers", WORDS * plan.hashes_per_table) | np.uint32(1)
     return HashFamily(
         (gaussians.reshape(n_hashes, n_columns) / plan.bucket_width).astype(np.float32),
         _uniforms(seed, b"offsets", n_hashes).astype(np.float32),
         np.zeros(n_columns) if origin is None else origin,
-        multipliers.reshape(words, plan.hashes_per_table),
-        _words(seed, b"constants", plan.n_tables * words).reshape(plan.n_tables, words),
+        multipliers.reshape(WORDS, plan.hashes_per_table),
+        _words(seed, b"constants", plan.n_tables * WORDS).reshape(plan.n_tables, WORDS),
     )
 
 
