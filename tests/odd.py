@@ -17,9 +17,9 @@ FOLDER = Path(__file__).parent / "odd_questions"
 def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let the question be found, here and in every process started meanwhile."""
     monkeypatch.syspath_prepend(FOLDER)
-    registry._registry.cache_clear()
+    registry.questions.cache_clear()
     try:
         yield
     finally:
         sys.modules.pop("odd_question", None)
-        registry._registry.cache_clear()
+        registry.questions.cache_clear()

@@ -96,27 +96,23 @@ def load(reference: str) -> Any:
 
 def register(one: Question) -> None:
     """Add a question for the rest of this process."""
-    known = _registry()
+    known = questions()
     if known.get(one.name, one) != one:
         raise AlreadyExists(f"There is a question {one.name!r} already. Give yours another name.")
     known[one.name] = one
 
 
-def questions() -> dict[str, Question]:
-    """Every registered question by name, ours first."""
-    return dict(_registry())
-
-
 def question(name: str) -> Question:
     """The description of the question of that name."""
-    known = _registry()
+    known = questions()
     if name not in known:
         raise NotFound(f"There is no question {name!r}. There are: {', '.join(sorted(known))}.")
     return known[name]
 
 
 @cache
-def _registry() -> dict[str, Question]:
+def questions() -> dict[str, Question]:
+    """Every registered question by name, ours first; `register` adds one."""
     known: dict[str, Question] = {}
     folder = Path(__file__).parent / "questions"
     ours = sorted(one.name for one in pkgutil.iter_modules([str(folder)]) if one.ispkg)

@@ -38,7 +38,7 @@ from privod.ledger import store
 from privod.ledger.chain import Asked
 from privod.ledger.database import Connection
 from privod.ledger.prices import Price, price_of
-from privod.ledger.store import DataSet, ReleaseText, short_text
+from privod.ledger.store import DataSet, ReleaseText, Stored, short_text
 from privod.query.query import Query
 from privod.query.size import size_question, size_told
 
@@ -114,7 +114,7 @@ class Asking:
         if asked is None:
             return None
         stored = store.find_release(connection, Question(asked, dataset).key)
-        return None if stored is None else size_told(stored.read(asked), dataset.domain)
+        return None if stored is None else size_told(stored.release.read(asked), dataset.domain)
 
     def check_budget(
         self, query: Query[Any], dataset: DataSet, request_id: str | None, token: str | None
@@ -157,8 +157,8 @@ class Asking:
         with self._database.lookup() as connection:
             paid = question.paid_before(connection, asker.request_id)
             stored = store.find_release(connection, question.key)
-            if stored is not None:
-                return self._already(connection, question, stored)
+        if stored is not None:
+            return self._already(question, stored)
         question.check()
         with self._database.reading() as connection:
             left = work.is_charged(connection, question.key)
@@ -169,9 +169,8 @@ class Asking:
         with self._database.alone(question.key):
             go_on()
             begun = self._begin(question, asker, again=look is not None)  # where it may be lost
-            if isinstance(begun, ReleaseText):
-                with self._database.lookup() as connection:
-                    return self._already(connection, question, begun)
+            if isinstance(begun, Stored):
+                return self._already(question, begun)
             if begun is None:
                 raise AnswerFailed(NO_ANSWER)
             # From here on the charge is on disk and stands.
@@ -218,7 +217,7 @@ class Asking:
 
     def _begin(
         self, question: Question, asker: Asker, *, again: bool
-    ) -> PendingAnswer | ReleaseText | None:
+    ) -> PendingAnswer | Stored | None:
         """Charge a question in one transaction, or go on with one that was left.
 
         Or the release that somebody else paid for meanwhile; None if this request has failed. What
@@ -239,7 +238,7 @@ class Asking:
                 return begun
             due = question.charges_due(connection)
             asked = Asked(
-                *(of, question.text, asker.name, asker.request_id, asker.token),
+                *(of, question.query.canonical, asker.name, asker.request_id, asker.token),
                 question.guarantee.rows_per_person,
             )
             charges = ledger.charge(connection, asked, due)
@@ -257,7 +256,8 @@ class Asking:
         except GivenUp:
             with suppress(PrivodError), self._database.writing() as connection:
                 of, own = question.dataset.name, begun.request == asker.request_id
-                jobs = work.waiting_for(connection, of, question.text, begun.request)
+                asked = question.query.canonical
+                jobs = work.waiting_for(connection, of, asked, begun.request)
                 if jobs <= own and begun.key is not None:  # but for the one that gave it up
                     work.erase(connection, question.key, begun.key)
             raise
@@ -294,12 +294,10 @@ class Asking:
             work.erase(connection, question, key)
         return failed
 
-    def _already(
-        self, connection: Connection, question: Question, release: ReleaseText
-    ) -> Published:
+    def _already(self, question: Question, stored: Stored) -> Published:
         """An answer that is stored, once its entry is durable."""
-        head = self._witnessed.ensure_durable(*store.release_entry(connection, question.key))
-        return Published(question.query, release, (), True, str(head))
+        head = self._witnessed.ensure_durable(stored.entry, stored.head)
+        return Published(question.query, stored.release, (), True, str(head))
 
     def _look(self, question: Question, rows: KeptRows, key: bytes | None) -> ReleaseText:
         query = question.query

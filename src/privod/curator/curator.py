@@ -509,10 +509,10 @@ class Curator:
         """The stored answer to a question."""
         key = store.question_key(of, self.adapted(query, of).canonical)
         with self.database.reading() as connection:
-            release = store.find_release(connection, key)
             self._ensure_durable(connection, of, key)
-        assert release is not None  # noqa: S101 - else it was not found
-        return release.read()
+            stored = store.find_release(connection, key)
+        assert stored is not None  # noqa: S101 - else it was not found
+        return stored.release.read()
 
     def stored_release(self, of: str, query: Query[Any]) -> tuple[str, Head]:
         """Where a stored answer is, and a head that holds it, once durable; it is not read."""
@@ -531,9 +531,10 @@ class Curator:
         return found
 
     def _ensure_durable(self, connection: Connection, of: str, key: str) -> Head:
-        if not store.has_release(connection, key):
+        stored = store.release_entry(connection, key)
+        if stored is None:
             raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
-        return self.witnessed.ensure_durable(*store.release_entry(connection, key))
+        return self.witnessed.ensure_durable(*stored)
 
     def head(self) -> str:
         """How long the ledger is and what it ends in: note it elsewhere, to compare later."""

@@ -69,7 +69,8 @@ def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> 
         raise
     except Exception:  # noqa: S110 - what failed may quote a row, so nothing of it is kept
         pass
-    if not isinstance(found, ReleaseText) or f'"query":{question.text}' not in found.text:
+    asked = f'"query":{question.query.canonical}'
+    if not isinstance(found, ReleaseText) or asked not in found.text:
         raise AnswerFailed(NO_ANSWER)
     return found
 
@@ -102,7 +103,8 @@ def publish(
             if stored is None:
                 if begun.key is not None and not is_charged(connection, question.key, begun.key):
                     raise AnswerFailed(NO_ANSWER)
-                store.enter_release(connection, of, question.text, found.text, ask, asked_by)
+                asked = question.query.canonical
+                store.enter_release(connection, of, asked, found.text, ask, asked_by)
             erase(connection, question.key)
             head = Head(*ledger.read_head(connection))
         witnessed.witnesses.note(head)
@@ -110,4 +112,5 @@ def publish(
         if begun.key is not None and isinstance(problem, Unavailable):
             raise Interrupted(NOT_STORED) from problem
         raise AnswerFailed(NO_ANSWER) from problem
-    return Published(question.query, stored or found, begun.charges, False, str(head))
+    release = found if stored is None else stored.release
+    return Published(question.query, release, begun.charges, False, str(head))

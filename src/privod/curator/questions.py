@@ -58,20 +58,15 @@ class Question:
         """What the answer promises."""
         return self.query.promised.of_persons(self.dataset.domain.max_rows_per_person)
 
-    @property
-    def text(self) -> str:
-        """The query as the ledger writes it."""
-        return self.query.canonical
-
     @cached_property
     def key(self) -> str:
         """One key for this query about this data set."""
-        return store.question_key(self.dataset.name, self.text)
+        return store.question_key(self.dataset.name, self.query.canonical)
 
     def check(self) -> None:
         """Refuse what cannot be asked of such data; no row is looked at."""
         self.query.check(self.dataset.domain)
-        if not is_plain_json(self.text):
+        if not is_plain_json(self.query.canonical):
             check_texts(self.query.to_json(), "query")
 
     def charges_due(self, connection: Connection) -> list[Due]:
@@ -95,7 +90,7 @@ class Question:
         rows = connection.execute(
             "SELECT dataset, query FROM entries WHERE request = ?", request_id
         )
-        if rows and rows[0] != (self.dataset.name, self.text):
+        if rows and rows[0] != (self.dataset.name, self.query.canonical):
             way_out = "Use a new id for a new question."
             rule = "was used for another question"
             raise InvalidParameter("request_id", rule, request_id, way_out)

@@ -336,18 +336,18 @@ def check_left(
     """Refuse a question that would overspend a budget, or what its owner allows a token of one."""
     limits = limits_of(connection, due, token)
     for state, cost in due:
-        name, times = state.adjacency.name, _times(state, rows_per_person)
-        less = "Ask for less" if state.left.epsilon else "Stored answers stay free"
+        name, allowed = state.adjacency.name, limits.get(state.number)
         if state.after(cost) is None:
-            brought = f"{state.spent + cost.loss}"
+            brought, times = f"{state.spent + cost.loss}", _times(state, rows_per_person)
+            less = "Ask for less" if state.left.epsilon else "Stored answers stay free"
             if state.zcdp is not None:
                 brought += f" and rho {float(state.spent_rho + cost.zcdp.rho):.6g}"
             raise BudgetExceeded(
                 f"The {name} budget of {dataset!r} allows {state.budget}{_allowed_rho(state)}; this"
                 f" question would bring it to {brought}. Left is {state.left}.{times} {less}."
             )
-        allowed = limits.get(state.number)
         if allowed is not None and allowed.after(cost) is None:
+            times = _times(state, rows_per_person)
             raise BudgetExceeded(
                 f"This token may spend {allowed.budget} of the {name} budget; this question would"
                 f" bring it to {allowed.spent + cost.loss}. Left to it is {allowed.left}.{times}"

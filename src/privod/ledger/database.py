@@ -28,12 +28,12 @@ class Connection:
     """An open transaction: statements in, rows out."""
 
     def __init__(self, driver: Driver, placeholder: str) -> None:
-        self._driver = driver
+        self.driver = driver
         self._placeholder = placeholder
 
     def execute(self, statement: str, *values: str | int | None) -> list[tuple[Any, ...]]:
         """Run one statement, its values written as question marks."""
-        cursor = self._driver.execute(statement.replace("?", self._placeholder), values)
+        cursor = self.driver.execute(statement.replace("?", self._placeholder), values)
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
 
 
@@ -54,8 +54,8 @@ class Database(ABC):
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._idle: list[Driver] = []
-        self._inherited: list[list[Driver]] = []
+        self._idle: list[Connection] = []
+        self._inherited: list[list[Connection]] = []
         self._process = os.getpid()
         self.read_only = False
         weakref.finalize(self, _close_all, self._idle)
@@ -88,14 +88,33 @@ class Database(ABC):
 
     @contextmanager
     def lookup(self) -> Iterator[Connection]:
-        """Look something up; each statement by itself sees one moment. The quickest way to read."""
-        with self._connected() as driver:
-            yield Connection(driver, self._placeholder)
+        """Look something up; each statement by itself sees one moment. The quickest way to read.
+
+        A connection is lent for it; one that failed is not lent again.
+        """
+        connection = None
+        try:
+            connection = self._take()
+            yield connection
+        except self._failures as problem:
+            if connection is not None:
+                connection.driver.close()
+            self.close()  # if the server went away, it did so for the idle connections too
+            raise self._explain(problem) from None
+        except PrivodError:  # a refusal between two statements, rolled back
+            if connection is not None:
+                self._give_back(connection)
+            raise
+        except BaseException:
+            if connection is not None:
+                connection.driver.close()
+            raise
+        self._give_back(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """See everything as it is at one moment."""
-        with self._connected() as driver, self._within(driver, self._begin_reading) as connection:
+        with self.lookup() as connection, self._within(connection, self._begin_reading):
             yield connection
 
     @contextmanager
@@ -103,15 +122,15 @@ class Database(ABC):
         """Change things, one writer at a time; durable on leaving, undone by any exception."""
         if self.read_only:
             raise Unavailable(f"{self.where} was opened to be read only. Open it for writing.")
-        with self._connected() as driver:
-            with self._within(driver, self._begin_writing) as connection:
+        with self.lookup() as connection:
+            with self._within(connection, self._begin_writing):
                 yield connection
-            self._make_durable(driver)
+            self._make_durable(connection.driver)
 
     def sync(self) -> None:
         """Wait until everything that was committed so far, by anybody, is on disk."""
-        with self._connected() as driver:
-            self._make_durable(driver)
+        with self.lookup() as connection:
+            self._make_durable(connection.driver)
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -119,40 +138,18 @@ class Database(ABC):
             _close_all(self._idle)
 
     @contextmanager
-    def _within(self, driver: Driver, begin: tuple[str, ...]) -> Iterator[Connection]:
+    def _within(self, connection: Connection, begin: tuple[str, ...]) -> Iterator[None]:
         try:
             for statement in begin:
-                driver.execute(statement)
-            yield Connection(driver, self._placeholder)
-            driver.execute("COMMIT")
+                connection.driver.execute(statement)
+            yield
+            connection.driver.execute("COMMIT")
         except BaseException:
             with suppress(self._failures):  # SQLite may have rolled back by itself
-                driver.execute("ROLLBACK")
+                connection.driver.execute("ROLLBACK")
             raise
 
-    @contextmanager
-    def _connected(self) -> Iterator[Driver]:
-        """Lend a connection; one that failed is not lent again."""
-        driver = None
-        try:
-            driver = self._take()
-            yield driver
-        except self._failures as problem:
-            if driver is not None:
-                driver.close()
-            self.close()  # if the server went away, it did so for the idle connections too
-            raise self._explain(problem) from None
-        except PrivodError:  # a refusal between two statements, rolled back
-            if driver is not None:
-                self._give_back(driver)
-            raise
-        except BaseException:
-            if driver is not None:
-                driver.close()
-            raise
-        self._give_back(driver)
-
-    def _take(self) -> Driver:
+    def _take(self) -> Connection:
         with self._mutex:
             if self._process != os.getpid():
                 # A connection must not be used, or even closed, on both sides of a fork.
@@ -161,17 +158,17 @@ class Database(ABC):
                 self._process = os.getpid()
             if self._idle:
                 return self._idle.pop()
-        return self._connect()
+        return Connection(self._connect(), self._placeholder)
 
-    def _give_back(self, driver: Driver) -> None:
-        if not getattr(driver, "closed", False):
+    def _give_back(self, connection: Connection) -> None:
+        if not getattr(connection.driver, "closed", False):
             with self._mutex:
-                self._idle.append(driver)
+                self._idle.append(connection)
 
 
-def _close_all(idle: list[Driver]) -> None:
+def _close_all(idle: list[Connection]) -> None:
     while idle:
-        idle.pop().close()
+        idle.pop().driver.close()
 
 
 def lock_number(key: str) -> int:

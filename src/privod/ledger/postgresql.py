@@ -90,7 +90,8 @@ class PostgreSQL(Database):
     @contextmanager
     def alone(self, key: str) -> Iterator[Callable[[], bool]]:
         """Hold a lock of the server; it is freed when its holder's connection ends."""
-        with self._connected() as driver:
+        with self.lookup() as connection:
+            driver = connection.driver
             driver.execute("SET lock_timeout = 0")  # the answer we wait for may take long
             driver.execute(f"SELECT pg_advisory_lock({lock_number(key)})")
 

@@ -145,11 +145,12 @@ class SQLite(Database):
 
     def copy_to(self, path: Path) -> None:
         """Copy the ledger as it is at one moment, while others go on writing."""
-        with self._connected() as driver:
-            assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - told to the type checker
+        with self.lookup() as connection:
+            source = connection.driver
+            assert isinstance(source, sqlite3.Connection)  # noqa: S101 - told to the type checker
             target = sqlite3.connect(path)
             try:
-                driver.backup(target)
+                source.backup(target)
             finally:
                 target.close()
 

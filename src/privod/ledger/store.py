@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from privod.data import Domain
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, SeededRelease
@@ -17,7 +17,8 @@ from privod.query.query import Query, Release, canonical_json
 from privod.texts import LONGEST_NAME, did_you_mean
 
 RELEASES = (
-    "SELECT r.entry, r.release, e.digest FROM releases r LEFT JOIN entries e ON e.number = r.entry"
+    "SELECT r.entry, r.release, e.digest, h.length, h.hash FROM head h, releases r"
+    " LEFT JOIN entries e ON e.number = r.entry"
 )
 
 
@@ -111,17 +112,18 @@ def _domain(text: str) -> Domain:
 
 def where_rows_are(connection: Connection, dataset: str) -> tuple[str, str]:
     """The folder and the seal of a data set's rows."""
-    folder, seal = connection.execute("SELECT folder, seal FROM datasets WHERE name = ?", dataset)[
-        0
-    ]
+    rows = connection.execute("SELECT folder, seal FROM datasets WHERE name = ?", dataset)
+    folder, seal = rows[0]
     return folder, seal
 
 
 def rows_in_use(connection: Connection, dataset: str) -> tuple[str, str]:
     """The same of rows that may be asked: those of a retired data set are deleted."""
-    if connection.execute("SELECT 1 FROM datasets WHERE name = ? AND retired IS NOT NULL", dataset):
+    rows = connection.execute("SELECT folder, seal, retired FROM datasets WHERE name = ?", dataset)
+    folder, seal, retired = rows[0]
+    if retired is not None:
         raise NotFound(f"{dataset!r} was retired: its rows are deleted. Stored answers stay free.")
-    return where_rows_are(connection, dataset)
+    return folder, seal
 
 
 def question_key(dataset: str, query: str) -> str:
@@ -182,7 +184,15 @@ class ReleaseText:
         return release_from_json(data, asked)
 
 
-def find_release(connection: Connection, question: str) -> ReleaseText | None:
+class Stored(NamedTuple):
+    """A stored answer, the entry that holds it, and where the ledger ended when it was found."""
+
+    release: ReleaseText
+    entry: int
+    head: Head
+
+
+def find_release(connection: Connection, question: str) -> Stored | None:
     """The stored answer to a question, as the ledger says it was."""
     rows = connection.execute(f"{RELEASES} WHERE r.question = ?", question)
     return _entered(*rows[0]) if rows else None
@@ -193,12 +203,12 @@ def has_release(connection: Connection, question: str) -> bool:
     return bool(connection.execute("SELECT 1 FROM releases WHERE question = ?", question))
 
 
-def release_entry(connection: Connection, question: str) -> tuple[int, Head]:
-    """The number under which a stored answer is entered, and where the ledger ends."""
-    entry, length, digest = connection.execute(
+def release_entry(connection: Connection, question: str) -> tuple[int, Head] | None:
+    """The number under which an answer is stored, and where the ledger ends; it is not read."""
+    rows = connection.execute(
         "SELECT r.entry, h.length, h.hash FROM releases r, head h WHERE r.question = ?", question
-    )[0]
-    return int(entry), Head(int(length), str(digest))
+    )
+    return (rows[0][0], Head(*rows[0][1:])) if rows else None
 
 
 def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
@@ -207,10 +217,10 @@ def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
         f"{RELEASES} WHERE r.dataset = ? ORDER BY r.entry",
         dataset,
     )
-    return [_entered(*row).read() for row in rows]
+    return [_entered(*row).release.read() for row in rows]
 
 
-def _entered(entry: int, text: str, entered: str | None) -> ReleaseText:
+def _entered(entry: int, text: str, entered: str | None, length: int, last: str) -> Stored:
     if digest(text) != entered:
         raise LedgerDamaged(f"The stored release of entry {entry} is not the one that was entered.")
-    return ReleaseText(text)
+    return Stored(ReleaseText(text), entry, Head(length, last))

@@ -98,7 +98,16 @@ class Witness(Remembers):
             return None
         except OSError as problem:
             raise self._unavailable(problem) from None
-        return self._latest(content)
+        if not content.strip():
+            return None  # being made at this moment
+        found = [head for head in _slots(content) if head is not None]
+        if not found:
+            raise LedgerDamaged(
+                f"The witness {str(self.path)!r} cannot be read, so nobody can tell whether the"
+                " ledger lost entries. Compare the ledger with a head noted elsewhere, then accept"
+                " it as restored."
+            )
+        return max(found, key=attrgetter("number"))
 
     def note(self, head: Head, *, durably: bool = True) -> None:
         with self._open() as handle:
@@ -133,18 +142,6 @@ class Witness(Remembers):
             os.pwrite(handle, _slot(head).ljust(SLOT * SLOTS), 0)
             os.fsync(handle)
             self._durable = head.number
-
-    def _latest(self, content: bytes) -> Head | None:
-        if not content.strip():
-            return None  # being made at this moment
-        found = [head for head in _slots(content) if head is not None]
-        if not found:
-            raise LedgerDamaged(
-                f"The witness {str(self.path)!r} cannot be read, so nobody can tell whether the"
-                " ledger lost entries. Compare the ledger with a head noted elsewhere, then accept"
-                " it as restored."
-            )
-        return max(found, key=attrgetter("number"))
 
     @contextmanager
     def _open(self) -> Iterator[int]:

@@ -34,7 +34,8 @@ class Catalog(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        return any(name == known for known in self)
+        described = questions().get(name) if isinstance(name, str) else None
+        return described is not None and described.joint is self._joint
 
 
 QUERIES: Mapping[str, type[Query[Any]]] = Catalog(joint=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from privod.data import Domain, Table
 from privod.data.conditions import Conditions
@@ -44,6 +44,8 @@ class Conditional(Query[Value]):
         `amount >= 10000 and country in DE, FR`. Both ends of a range belong to it.
     """
 
+    later: ClassVar[dict[str, Any]] = {"where": []}
+
     where: GivenConditions = GivenConditions()
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -62,11 +64,6 @@ class Conditional(Query[Value]):
     def conditions(self) -> Conditions:
         """What the records that are looked at must meet."""
         return Conditions(self.where)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as plain values; conditions only where there are some."""
-        written = super().parameters()
-        return written if self.where else {k: v for k, v in written.items() if k != "where"}
 
 
 def _checking(method: Callable[..., Any]) -> Callable[..., Any]:

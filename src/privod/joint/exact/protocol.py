@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from threading import Thread
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,25 +74,17 @@ def host(meeting: Meeting) -> None:
         pass_on(meeting, phase, most)
 
 
-class Ended(NamedTuple):
-    """A run that came to its end: `opened` is the two bits and a holder's own verdicts, or empty.
-
-    Of a run without records of this party, nothing is `claimed`.
-    """
-
-    session: Session
-    claimed: int | None
-    n_records: int
-    opened: Integers
-
-
 def take_part(
     question: OutlierQuestion,
     seat: Seat,
     integers: Callable[[Table], Integers],
     program_for: Callable[[int], Program],
-) -> Ended:
-    """Go through a run; without a table, as a party that only computes."""
+) -> tuple[Session, int | None, int, Integers]:
+    """Go through a run; without a table, as a party that only computes.
+
+    Its session, what was claimed, how many records all have, and what was opened: the two bits and
+    a holder's own verdicts.
+    """
     computing = seat.roster.computing
     computes = seat.identity.name in computing
     if not computes:
@@ -113,7 +105,7 @@ def take_part(
         sample = run.toss(program, coin, commitments)
         told = None if shares is None else run.compute(shares, sample)
         run.compare("comparing verdicts", told)
-        return Ended(run.session, claimed, sizes.total, run.open(sizes, told))
+        return run.session, claimed, sizes.total, run.open(sizes, told)
 
 
 @dataclass(frozen=True)

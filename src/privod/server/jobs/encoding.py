@@ -36,10 +36,10 @@ def read_stored(task: dict[str, Any]) -> Release[Any]:
     if (directory, url) not in _databases:
         _databases[directory, url] = open_database(Path(directory), url)
     with _databases[directory, url].reading() as connection:
-        release = store.find_release(connection, task["question"])
-    if release is None:
+        stored = store.find_release(connection, task["question"])
+    if stored is None:
         raise NotFound("There is no such answer.")
-    return release.read()
+    return stored.release.read()
 
 
 def encode(task: dict[str, Any]) -> bytes:
