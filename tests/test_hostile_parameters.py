@@ -25,6 +25,8 @@ from privod.query.parameters import parameters_of
 from privod.questions.detector_profile.layout import LARGEST_END, LEAST_SCALE, Layout
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.detector_profile.release import NoisyProfile
+from privod.questions.histogram.query import Histogram
+from privod.questions.outlier_count.query import OutlierCount
 from tests.running_server import Running, running
 
 DOMAIN = Domain((Numeric("age", 0, 100), Numeric("weight", 0, 200)))
@@ -152,6 +154,18 @@ def test_a_tiny_delta_is_refused_with_the_accepted_range(name: str, server: Runn
         assert answer.status_code == 422, answer.text
         assert "10^-60" in answer.text or "no counts are bought" in answer.text
     assert [str(budget.spent) for budget in server.curator.budget("stays")] == ["epsilon 0"]
+
+
+@pytest.mark.parametrize("epsilon", ["1e-300", "1e-30", "1e-12"])
+def test_an_epsilon_too_small_for_any_noise_is_refused(epsilon: str) -> None:
+    """Searches for the least noise end in floats: at infinity, or at a growth of 1."""
+    crowd: dict[str, Any] = {"radius": 1, "max_crowd": 3, "epsilon": epsilon, "columns": ("age",)}
+    for noise, delta in itertools.product(("auto", "gaussian"), ("1e-30", "1/2")):
+        with pytest.raises(InvalidParameter, match=r"epsilon|noise beyond 2\^40"):
+            OutlierCount(**{**crowd, "noise": noise, "delta": delta}).check(DOMAIN)
+    asked = {"columns": "age", "epsilon": epsilon, "noise": "gaussian", "delta": "1e-30"}
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        Histogram.from_parameters(asked).guarantee()
 
 
 def test_every_parameter_that_may_meet_rows_has_a_reason_why_that_is_finite() -> None:

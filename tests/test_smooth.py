@@ -64,7 +64,7 @@ def test_less_noise_is_charged_more_or_refused() -> None:
     with pytest.raises(InvalidParameter):
         SmoothGaussian(gaussian.spread / 4, gaussian.growth, Fraction(1), gaussian.delta).loss()
     for epsilon in (21, 177, 10**9):
-        with pytest.raises(InvalidParameter, match="epsilon must be at most 20"):
+        with pytest.raises(InvalidParameter, match="epsilon must be 1/10000 to 20"):
             SmoothGaussian.for_loss(epsilon, "1e-6")
 
 

@@ -36,7 +36,7 @@ BESIDE = 6  # tables that are adjacent to one: what is drawn of that is forced o
 TINY = (0.0, -0.0, 5e-324, -5e-324, 1e-310, 2.0**-500, 1e-150)
 HUGE = (1e150, -1e150, 1.7e308, -1.7e308)
 HOSTILE: dict[type, tuple[Any, ...]] = {
-    Fraction: ("1/1000000", "1/100", 1, 50),
+    Fraction: ("1e-30", "1/1000000", "1/100", 1, 50),
     float: (*TINY, 1e-9, 0.5, 1.0, 3.0, 1e9, *HUGE, math.inf, math.nan),
     int: (0, 1, 2, 3, 7, 100, 10**6, 10**15, 2**62, 10**29, -1),
 }

@@ -16,6 +16,7 @@ from privod.mechanisms.exact import Enclosure, exp_minus, rational
 from privod.privacy.loss import rounded_up
 from privod.privacy.zcdp import delta_of_rho
 
+HUGE_SIGMA2 = 2**200  # that nobody draws
 SUMMED_SIGMA2 = 4096  # up to here a unit shift is summed; past it the bound is as good
 ROUNDED = Fraction(3, 2)  # of the variance, given up for rounding to integers
 LATTICE = Fraction(3, 10**13)  # above 2 (e^(-2 pi^2 3/2) + e^(-8 pi^2 3/2) + ...), 2.8e-13
@@ -87,6 +88,8 @@ def least_sigma2(epsilon: Fraction, chance: Fraction, squared_sensitivity: Fract
     while not keeps(high):
         step *= 4
         low, high = high, _short(guess * (1 + step))
+        if high > HUGE_SIGMA2:
+            return high
     while high - low > high * Fraction(SEARCHED):
         middle = (low + high) / 2
         low, high = (low, middle) if keeps(middle) else (middle, high)

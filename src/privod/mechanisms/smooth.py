@@ -470,8 +470,8 @@ class SmoothGaussian(SmoothNoise):
     def for_loss(cls, epsilon: Number, delta: Number) -> SmoothGaussian:
         """The least spread and the most growth, in steps, that take half of delta each."""
         whole, chance = positive(epsilon, "epsilon"), _chance(delta)
-        if whole > GAUSSIAN_EPSILON:
-            rule = f"must be at most {GAUSSIAN_EPSILON} for gaussian noise"
+        if not LEAST_GAUSSIAN_EPSILON <= whole <= GAUSSIAN_EPSILON:
+            rule = f"must be 1/10000 to {GAUSSIAN_EPSILON} for gaussian noise"
             raise InvalidParameter("epsilon", rule, epsilon, "Ask for heavy noise.")
         return _gaussian_for_loss(whole, chance)
 
@@ -515,6 +515,7 @@ class SmoothGaussian(SmoothNoise):
         return NormalDist().inv_cdf(1 - doubt / 2) * float(self.spread) * bound
 
 
+LEAST_GAUSSIAN_EPSILON = SMALLEST_GROWTH  # e^(epsilon / 2) is at least 1 + its own
 GAUSSIAN_EPSILON = 20  # nobody asks for more, and e^20 still is short as a fraction
 GAUSSIAN_STEPS = 256  # to a unit of the spread, and of the root of what the growth follows from
 EULER_BELOW = Fraction(271828, 100000)

@@ -1,13 +1,9 @@
 """About which share of the records lies in each cell of a column, where noise may hide it?
 
-Noisy counts are drawn toward a prior as far as noise explains that they differ from it [James
-1961]. There are two. By one small values are more usual than large ones, as most measured things
-are. The other is what all columns show together, where each alone drowns in noise: whether records
-lie at zero, in the middle of their ranges or near an end, and how closely. Shapes that fall away
-from such a place are weighed by how well they explain the counts of all columns, and each column
-takes them by these weights and by its own counts [empirical Bayes, Robbins 1956]. What is drawn
-toward either is averaged, as logarithms. All of it looks at the released counts only, so none of it
-costs budget.
+Noisy counts are drawn toward two priors as far as noise explains that they differ [James 1961], and
+averaged as logarithms. By one small values are more usual than large ones. The other is what all
+columns show together: shapes that fall away from zero, a middle or an end are weighed by how well
+they explain all counts [empirical Bayes, Robbins 1956]. It looks at released counts only.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.smooth import (
     GAUSSIAN_EPSILON,
+    LEAST_GAUSSIAN_EPSILON,
     SMALLEST_GROWTH,
     SmoothGaussian,
     SmoothHeavy,
@@ -335,7 +336,7 @@ class OutlierCount(CrowdCount[CountedOutliers]):
     def _smooth_kinds(self) -> tuple[str, ...]:
         """The smooth noises that delta allows and epsilon suits."""
         kinds = ["heavy", "laplace"] if self.delta else ["heavy"]
-        if self.delta and self._count_epsilon <= GAUSSIAN_EPSILON:
+        if self.delta and LEAST_GAUSSIAN_EPSILON <= self._count_epsilon <= GAUSSIAN_EPSILON:
             kinds.append("gaussian")
         return tuple(k for k in kinds if self._smooth(k).growth >= 1 + SMALLEST_GROWTH)
 
