@@ -347,4 +347,4 @@ def test_a_cluster_elsewhere_is_reached_by_tls_alone(address: str) -> None:
 def test_a_server_takes_no_cluster_that_would_start_and_stop_with_each_of_its_workers() -> None:
     told = CliRunner().invoke(app, ["serve", "--engine", "local:2"])
     assert isinstance(told.exception, InvalidParameter)
-    assert "must be the address of a cluster that runs by itself" in str(told.exception)
+    assert "must be the address of a cluster" in str(told.exception)

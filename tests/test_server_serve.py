@@ -148,6 +148,16 @@ def test_a_taken_port_is_named_before_anything_is_made() -> None:
     assert "privod_owner" not in refused.output
 
 
+@pytest.mark.parametrize(
+    "arguments", [("--at", "http://127.0.0.1:1"), ("--at", "place", "--engine", "local:2")]
+)
+def test_what_is_wrong_is_named_before_a_port_is_tried(arguments: tuple[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        refused = CliRunner().invoke(app, ["serve", *arguments, "--port", port])
+    assert isinstance(refused.exception, InvalidParameter)
+
+
 def test_the_sample_server_prints_its_tokens_serves_and_stops_when_interrupted() -> None:
     start = "from privod.cli import main; main()"
     with subprocess.Popen(

@@ -101,6 +101,7 @@ def serve(
 ) -> None:
     """Run the curator as a server with a console, on this machine only unless told otherwise."""
     try:
+        from privod.curator.curator import local_directory
         from privod.server.limits import Limits, share_of_memory
         from privod.server.sample import sample as sampled
         from privod.server.serve import Listening
@@ -110,6 +111,11 @@ def serve(
             "The server is not installed. Install it with: pip install 'privod[server]'"
         ) from None
 
+    if not sample:
+        local_directory(at)
+        if engine is not None and engine.startswith(("local:", "spark:")):
+            way_out = "Leave it out: this server counts with all cores of its machine."
+            raise InvalidParameter("engine", "must be the address of a cluster", engine, way_out)
     listening = Listening(host, port, tuple(name or ()), certificate, key, proxy, prefix)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -132,10 +138,6 @@ def serve(
         secret = "" if oidc_secret_file is None else oidc_secret_file.read_text("utf-8").strip()
         provider = Provider(oidc_issuer, oidc_client, secret, oidc_role_claim)
     if not sample:
-        if engine is not None and engine.startswith(("local:", "spark:")):
-            rule = "must be the address of a cluster that runs by itself"
-            way_out = "Leave it out: this server counts with all cores of its machine."
-            raise InvalidParameter("engine", rule, engine, way_out)
         curator = _curator(at, database, engine, create=True)
         run(curator, listening, limits, provider=provider, json_logs=json_logs)
         return

@@ -125,21 +125,11 @@ class Curator:
             Whether to open a ledger that is behind its witness, or a backup. It can be read,
             charged by its owner and accepted (`accept_restored`); it answers nothing before.
         engine : str, optional
-            Who adds up over rows that are not held in memory: "tls://host:port" of a Dask
-            scheduler or "local:N" for N workers on this machine (`privod[dask]`); "sc://host:port"
-            of Spark Connect, "spark://host:port" or "spark:local[N]" (`privod[spark]`).
+            Who adds up over rows that are not held in memory, such as "local:4": docs/engines.md.
         create : bool
             Whether to start one where there is none; else a directory without a ledger is refused.
         """
-        if str(location).startswith(("http://", "https://")):
-            raise InvalidParameter(
-                "location",
-                "must be a directory",
-                location,
-                "This works on the curator's own machine alone: name the directory there (--at,"
-                " PRIVOD_AT).",
-            )
-        directory = Path(location)
+        directory = local_directory(location)
         if not create and database is None and not holds_ledger(directory):
             raise NotFound(
                 f"There is no curator in {str(directory)!r}. Check the directory (--at, PRIVOD_AT);"
@@ -559,6 +549,14 @@ class Curator:
         found = verify(self.database, self._rows, expected_head, self.witnesses)
         self.witnessed.check_there()
         return found
+
+
+def local_directory(location: str | Path) -> Path:
+    """Return a curator's directory; a server's address is none."""
+    if str(location).startswith(("http://", "https://")):
+        way_out = "Run this on the curator's machine and name its directory (--at, PRIVOD_AT)."
+        raise InvalidParameter("location", "must be a directory", location, way_out)
+    return Path(location)
 
 
 def _read_back(connection: Connection, root: str, before: int) -> None:
