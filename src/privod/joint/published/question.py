@@ -119,12 +119,12 @@ class PublishedOutliers(HashSettings, OutlierQuestion):
         near = self.radius / (1 + self.approximation)
         hashes = plan.n_tables * plan.hashes_per_table
         if self.partition == "horizontal":
-            own = records / n_parties
-            points = plan.n_tables * own * (n_parties + 1)  # at most: every record in its own bin
-            sent = points * POINT_BYTES + 8 * plan.n_tables * records
-            seconds = points * SECONDS_PER_POINT + own * hashes * SECONDS_PER_HASH
+            bins = plan.n_tables * records  # at most: every record in its own, one party with all
+            sent = 3 * bins * POINT_BYTES + 8 * bins  # in the laps, united, opened; and the counts
+            seconds = 2 * bins * SECONDS_PER_POINT  # laps and opening
+            seconds += records / n_parties * hashes * SECONDS_PER_HASH
         else:
-            sent = 8.0 * hashes * records
+            sent = 8 * (hashes + 1) * records  # projections, and at most all rows as outliers
             seconds = records * hashes * SECONDS_PER_HASH * 2
         return [
             f"The published protocol with {plan.n_tables} tables of {plan.hashes_per_table} hashes:"
@@ -132,8 +132,8 @@ class PublishedOutliers(HashSettings, OutlierQuestion):
             f" {plan.neighbor_probability(near):.3g}, one at {self.radius:g} with"
             f" {plan.neighbor_probability(self.radius):.2g}. At most"
             f" {crowd_limit(self.far_fraction, records)} records lie near an outlier.",
-            f"Each party sends at most {self.n_rounds * sent / 1e6:.3g} MB and computes for about"
-            f" {self.n_rounds * seconds:.2g} seconds.",
+            f"Each party sends at most about {self.n_rounds * sent / 1e6:.3g} MB and computes for"
+            f" about {self.n_rounds * seconds:.2g} seconds.",
         ]
 
     def take_part(self, seat: Seat) -> OutlierResult:
