@@ -17,10 +17,10 @@ from starlette.datastructures import FormData
 
 from privod.client import connect
 from privod.curator import Curator
-from privod.data import Categorical, Domain, Numeric
+from privod.data import Categorical, Date, Domain, Numeric, Ordinal
 from privod.data.examples import HOSPITAL
 from privod.errors import InvalidParameter
-from privod.ledger.acts import AllowExactCounts, ChargeElsewhere
+from privod.ledger.acts import AllowExactCounts, ChargeElsewhere, Retire
 from privod.privacy import AddRemove, Guarantee, Loss, adjacency_from_json
 from privod.query.catalog import QUERIES
 from privod.query.offers import GOALS
@@ -87,11 +87,46 @@ def test_the_page_of_questions_leads_by_five_goals_to_what_can_be_told(analyst: 
     assert places == sorted(places)
     for name, kind in QUERIES.items():
         if kind.examples(DOMAIN):
-            assert f'href="/data/patients/ask/{name}"' in text
+            assert f'href="/data/patients/ask/{name}?epsilon=' in text
     assert "from epsilon 0.125</span>" in text
     assert "needs an allowance</span>" in text
     which = text[text.index("Which persons are outliers?") :]
     assert all(name in which for name in ("detector-profile", "anomaly-labels", "outlier-context"))
+
+
+def test_a_question_opens_at_the_price_that_its_card_shows(analyst: Browser) -> None:
+    link = 'href="(/data/patients/ask/histogram[?]epsilon=[^"]+)"'
+    found = re.search(link, analyst.get("/data/patients/ask").text)
+    assert found is not None
+    assert "<strong>epsilon 0.125</strong>" in checked(analyst.get(found.group(1)))
+    assert analyst.get("/data/patients/ask/histogram?epsilon=much").status_code == 422
+
+
+def test_a_retired_data_set_leads_to_its_answers_and_to_no_question(server: Running) -> None:
+    curator = server.curator
+    curator.register("over", ROWS, DOMAIN)
+    curator.do(Retire("over", "the study ended"), confirmed=True)
+    with server.browser(server.token("analyst", "over")) as one:
+        for path in ("/data/over", "/data/over/ask"):
+            text = checked(one.get(path))
+            assert 'href="/data/over/answers"' in text
+            assert "/data/over/ask" not in text.partition("<h1>")[2]
+        refused = one.post("/data/over/ask/histogram", columns="age", epsilon="1").text
+        assert "&#39;over&#39; was retired" in refused  # by its name, not as 'Over'
+
+
+def test_what_is_public_is_shown_as_it_is_written(server: Running) -> None:
+    columns = (
+        Date("paid", "2024-01-01", "2026-12-31", "2025-01-01"),
+        Ordinal("grade", ("low", "middle", "high"), "middle"),
+        Numeric("dose", 0, 1.5, 0.25, "mg"),
+    )
+    server.curator.register("written", {one.name: [] for one in columns}, Domain(columns))
+    with server.browser(server.token("auditor", "written")) as one:
+        text = checked(one.get("/data/written"))
+    assert "<td>2024-01-01 to 2026-12-31; if missing, 2025-01-01</td>" in text
+    assert "<td>low, middle, high; if missing, middle</td>" in text
+    assert "<td>0 to 1.5 mg; if missing, 0.25</td>" in text
 
 
 def test_a_form_states_the_guarantee_that_would_be_charged_with_its_delta(
@@ -130,9 +165,11 @@ def test_a_form_shows_what_must_be_chosen_and_folds_the_rest(analyst: Browser) -
         assert f'name="{name}"' in folded
         assert f'name="{name}"' not in shown
     assert "<details><summary>More" in text
-    fields = {"columns": "age", "epsilon": "0.1", "bins": "0"}
-    sent = analyst.post("/data/patients/ask/histogram", **fields)
-    assert "<details open><summary>More" in sent.text
+    fields = {"columns": "age", "epsilon": "0.1", "bins": "0", "edges": ""}
+    sent = analyst.post("/data/patients/ask/histogram", **fields).text
+    shown, folded = sent.split("<summary>More options</summary>")
+    assert "Bins must be at least 1, got 0." in shown  # what was chosen is not folded away
+    assert 'name="edges"' in folded
 
 
 def test_a_price_offers_to_count_the_records_until_somebody_has(analyst: Browser) -> None:
@@ -259,16 +296,16 @@ def test_the_live_price_is_a_piece_of_the_page(analyst: Browser) -> None:
     assert "would do." in noisy
     wrong = analyst.post("/data/patients/price/histogram", columns="age", epsilon="-1")
     assert wrong.status_code == 200
-    assert "epsilon must be greater than 0" in wrong.text
+    assert "Epsilon must be greater than 0" in wrong.text
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"columns": "age", "epsilon": "0"}, "epsilon must be greater than 0"),
-        ({"columns": "age", "epsilon": "1", "bins": "many"}, "bins must be a whole number"),
-        ({"epsilon": "1"}, "columns must be given"),
-        ({"columns": "height", "epsilon": "1"}, "columns must be declared"),
+        ({"columns": "age", "epsilon": "0"}, "Epsilon must be greater than 0"),
+        ({"columns": "age", "epsilon": "1", "bins": "many"}, "Bins must be a whole number"),
+        ({"epsilon": "1"}, "Columns must be given"),
+        ({"columns": "height", "epsilon": "1"}, "Columns must be declared"),
         ({"columns": "age", "epsilon": "9999"}, "9999"),
     ],
 )
@@ -327,13 +364,13 @@ def test_an_owner_registers_opens_a_budget_and_hands_out_a_token(
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"domain": ""}, "domain must be JSON"),
-        ({"domain": "age: 0 to 120"}, "domain must be JSON"),
-        ({"domain": "[" * 20_000}, "domain must be JSON"),
-        ({"domain": '"age"'}, "domain must have a list of columns"),
+        ({"domain": ""}, "Domain must be JSON"),
+        ({"domain": "age: 0 to 120"}, "Domain must be JSON"),
+        ({"domain": "[" * 20_000}, "Domain must be JSON"),
+        ({"domain": '"age"'}, "Domain must have a list of columns"),
         ({"domain": '{"columns": [{"name": "age", "low": 5, "high": 1}]}'}, "low &lt; high"),
         ({"domain": '{"columns": [{"name": "age", "type": "unknown"}]}'}, "age"),
-        ({"name": " "}, "name must not be empty"),
+        ({"name": " "}, "Name must not be empty"),
     ],
 )
 def test_a_wrong_domain_shows_the_form_again(

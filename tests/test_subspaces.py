@@ -78,7 +78,7 @@ def test_with_a_delta_more_noises_compete_for_the_counts_which_share_it() -> Non
     assert query.counting(("a",)).guarantee().loss == Loss("0.5", "5e-7")
     assert query.cost().loss == query.guarantee().loss
     without = ask(n_subspaces=2, epsilon=2, count_share="0.5", max_crowd=40)
-    competing = [one.counting(("a", "b")).least_deviations(2) for one in (query, without)]
+    competing = [one.counting(("a", "b")).margins(2) for one in (query, without)]
     assert set(competing[0]) == {"global", "heavy", "laplace", "gaussian"}
     assert set(competing[1]) == {"global", "heavy"}
     sharp = ask(n_subspaces=2, count_share="0.5", delta="1e-6").answer(planted(), secure()).value

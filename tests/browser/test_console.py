@@ -130,7 +130,7 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     analyst.follow("text=Ask a question")
     analyst.photograph("questions")
     page.click(f"text={QUERIES['histogram'].question}")
-    expect(page.locator("#price")).to_contain_text("epsilon 0.5")
+    expect(page.locator("#price")).to_contain_text("epsilon 0.125")  # as its card said
     page.fill("#epsilon", "0.75")
     expect(page.locator("#price")).to_contain_text("epsilon 0.75")
     expect(page.locator("#price")).to_contain_text("would leave epsilon 1.25")
@@ -159,7 +159,7 @@ def test_from_an_owners_registration_to_an_analysts_answer(
     expect(page.locator(".items li")).to_have_count(1)
     analyst.photograph("answers")
     analyst.go("/questions")
-    expect(page.locator("tbody tr")).to_have_count(1)
+    expect(page.locator(".items li")).to_have_count(1)
     analyst.photograph("my-questions")
     analyst.go("/data/clinic")
     analyst.photograph("data-set")
@@ -265,7 +265,8 @@ def test_every_question_can_be_put_together_and_priced(analyst: Visit, name: str
 def test_the_console_works_without_a_mouse(server: Running, chromium: Browser) -> None:
     visit = Visit.begin(chromium, server.url)
     page = visit.page
-    page.keyboard.type(server.token("analyst", "hospital-stays"))  # the field has the focus
+    expect(page.locator("#token")).to_be_focused()  # by itself
+    page.keyboard.type(server.token("analyst", "hospital-stays"))
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("Data")
 

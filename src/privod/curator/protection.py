@@ -58,25 +58,25 @@ class Protection:
         """The figures in words."""
         if not self.examined:
             return (*self.promises, "There are no records.")
-        share = self.protected / self.examined
+        share = _percent(self.protected, self.examined)
         if self.examined == self.records:
             told = (
-                f"{self.protected} of {self.records} records are protected ({100 * share:.1f} %);"
+                f"{self.protected} of {self.records} records are protected ({share} %);"
                 f" {self.records - self.protected} are not."
             )
         else:
             low, high = _interval(self.protected, self.examined)
             told = (
                 f"{self.protected} of {self.examined} records chosen at random are protected"
-                f" ({100 * share:.1f} %): between {100 * low:.1f} % and {100 * high:.1f} % of all"
+                f" ({share} %): between {100 * low:.1f} % and {100 * high:.1f} % of all"
                 f" {self.records} (95 % confidence)."
             )
         if not self.alike:
             return (*self.promises, told)
-        near = 100 * self.alike_protected / self.alike
+        near = _percent(self.alike_protected, self.alike)
         alike = (
             f"Of {self.alike} records with the same attributes as a person asked about,"
-            f" {self.alike_protected} are protected ({near:.1f} %)."
+            f" {self.alike_protected} are protected ({near} %)."
         )
         return (*self.promises, told, alike)
 
@@ -226,6 +226,11 @@ def _sampled(units: Rows, size: int) -> Rows:
     if len(units) <= size:
         return units
     return units[np.argsort(secure().words(len(units)), kind="stable")[:size]]
+
+
+def _percent(part: int, whole: int) -> float:
+    """A share rounded down: one that is not protected never reads as none."""
+    return 1000 * part // whole / 10
 
 
 def _interval(hits: int, tries: int) -> tuple[float, float]:

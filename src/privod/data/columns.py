@@ -349,7 +349,7 @@ TYPES: dict[str, Any] = {kind.type: kind for kind in (Numeric, Date, Ordinal, Ca
 
 def column_from_json(entry: Mapping[str, Any]) -> Column:
     """Read one column of a declaration, as its `to_json` writes it."""
-    form = "Write {'name': 'age', 'low': 0, 'high': 120}, or draft a domain: `privod draft FILE`."
+    form = 'Write {"name": "age", "low": 0, "high": 120}, or draft a domain: `privod draft FILE`.'
     if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
         raise InvalidParameter("each column", "must be an object with a name", entry, form)
     given = {key: value for key, value in entry.items() if key != "type"}

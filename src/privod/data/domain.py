@@ -159,7 +159,7 @@ class Domain:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Domain:
         """Read a declaration, such as the one `to_json` writes."""
-        form = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]}."
+        form = 'Write {"columns": [{"name": "age", "low": 0, "high": 120}, ...]}.'
         if not isinstance(data, dict) or not isinstance(data.get("columns"), list):
             raise InvalidParameter("domain", "must have a list of columns", type(data), form)
         unknown = sorted(set(data) - {"columns", "title", "person", "max_rows_per_person"})

@@ -52,16 +52,17 @@ def chance_in_words(chance: float) -> str:
 
 
 def labeled(labels: Sequence[bool], one: str) -> str:
-    """How a sentence about labels begins: about how many records it is, and which are meant."""
-    many = f"{one}s"
+    """How a sentence about labels begins: how many records are labeled outliers, and which."""
     if len(labels) == 1:
-        return f"The {one} is {'' if labels[0] else 'not '}labeled"
+        return f"The {one} is {'' if labels[0] else 'not '}labeled an outlier"
     places = [str(place) for place, label in enumerate(labels, start=1) if label]
     if not places:
-        return f"None of the {len(labels)} {many} is labeled"
-    named = f" (number {', '.join(places)})" if len(places) <= MOST_NAMED else ""
-    verb = "is" if len(places) == 1 else "are"
-    return f"{len(places)} of the {len(labels)} {many}{named} {verb} labeled"
+        return f"None of the {len(labels)} {one}s is labeled an outlier"
+    number, told = "numbers", "are labeled outliers"
+    if len(places) == 1:
+        number, told = "number", "is labeled an outlier"
+    named = f" ({number} {', '.join(places)})" if len(places) <= MOST_NAMED else ""
+    return f"{len(places)} of the {len(labels)} {one}s{named} {told}"
 
 
 class Labels:

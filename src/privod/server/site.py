@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from privod.curator import BudgetState, Charge, Curator, Entry
+from privod.curator import BudgetState, Charge, Curator, DataSet, Entry
 from privod.errors import PrivodError, Unavailable
 from privod.query.query import Query
 from privod.server.authentication import Sessions, Visitor, find_visitor
@@ -82,6 +82,11 @@ class Site:
         self.requests = RateLimiter(self.limits.requests)
         self.strangers = RateLimiter(self.limits.strangers)
         self.failures = RateLimiter(self.limits.failures)
+
+    def dataset(self, of: str) -> DataSet:
+        """A data set as it is now, to be shown: another process may have retired it."""
+        known = self.kept.figure("datasets", lambda: self.curator.datasets())
+        return next((one for one in known if one.name == of), self.curator.dataset(of))
 
     def budget(self, of: str, token: str | None = None) -> tuple[BudgetState, ...]:
         """The budgets of a data set, to be shown."""

@@ -76,8 +76,8 @@ class FileRequest(Act[Request]):
     def apply(self, connection: Connection) -> Request:
         if (self.loss is None) != isinstance(self.adjacency, SameContexts):
             rule = "must be given for a budget, and left out for a person"
-            way_out = "Ask for a person or for a budget."
-            raise InvalidParameter("loss", rule, str(self.loss), way_out)
+            way_out = "A request to admit a person has no epsilon."
+            raise InvalidParameter("epsilon", rule, str(self.loss), way_out)
         made = self._made()
         act_for(made, connection, self.reason).gives_up(
             connection

@@ -150,7 +150,7 @@ class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
 
     def sentence(self, value: tuple[bool, ...]) -> str:
         text = (
-            f"{labeled(value, 'record')} an outlier in the data ('no' also covers records that are"
+            f"{labeled(value, 'record')} in the data ('no' also covers records that are"
             f" not in the data). An outlier has {self.judge.few(self.max_crowd)}, itself included."
             f" A label is wrong with probability at most {chance_in_words(self.largest_error)}"
         )

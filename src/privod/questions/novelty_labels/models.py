@@ -59,6 +59,11 @@ class CrowdModel:
         """Which record's label is least often wrong, in words."""
         return self.near.lone
 
+    @property
+    def meaning(self) -> str:
+        """What an outlier is, after what is labeled one."""
+        return f". An outlier has {self.near.few(self.max_crowd)}, itself included"
+
     def alone_margin(self, columns: tuple[str, ...], records: Records) -> int:  # noqa: ARG002
         """The margin of such a record."""
         return self.max_crowd - 1
@@ -96,6 +101,11 @@ class EditModel(Named):
     def alone(self) -> str:
         """Which record's label is least often wrong, in words."""
         return "that no other record has a bearing on"
+
+    @property
+    def meaning(self) -> str:
+        """By which model, after what is labeled an outlier."""
+        return f" by {self}"
 
     def alone_margin(self, columns: tuple[str, ...], records: Records) -> int:
         """The margin where the data hold nothing near; a model may call such a record normal."""

@@ -106,7 +106,7 @@ class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
         return chance_of_error(self.edits(margin), self.label_epsilon)
 
     def sentence(self, value: tuple[bool, ...]) -> str:
-        return f"{labeled(value, 'new record')} an outlier ({self.model}). {self._at_worst}."
+        return f"{labeled(value, 'new record')}{self._model.meaning}. {self._at_worst}."
 
     @classmethod
     def examples(cls, domain: Domain) -> tuple[Self, ...]:

@@ -163,7 +163,7 @@ class OutlierCount(CrowdCount[CountedOutliers]):
         if chosen == "global":
             return of_counts(DiscreteLaplace(self._global_scale(*known)), 1)
         smooth = self._smooth(chosen)
-        margin = self._margins(*known)[chosen]
+        margin = self.margins(*known)[chosen]
         words = (
             "The margin of the count depends on the records, and the answer will say it. It will be"
             f" about ± {margin} at least (95 % confidence)."
@@ -232,7 +232,7 @@ class OutlierCount(CrowdCount[CountedOutliers]):
         """
         if self.noise != "auto":
             return self.noise
-        margins = self._margins(dimensions, size, n_groups)
+        margins = self.margins(dimensions, size, n_groups)
         smooth = {kind: margin for kind, margin in margins.items() if kind != "global"}
         if not smooth:
             return "global"
@@ -251,7 +251,7 @@ class OutlierCount(CrowdCount[CountedOutliers]):
             return DiscreteLaplace(self._global_scale(*known)).quantile(CERTAINTY)
         return self._smooth_margin(value.noise, value.rung, self._sensitivity(*known))
 
-    def _margins(self, *known: Any) -> dict[str, int]:
+    def margins(self, *known: Any) -> dict[str, int]:
         """The margin that each noise states on a calm data set; always the same by global noise."""
         found = {}
         scale, sensitivity = self._global_scale(*known), self._sensitivity(*known)
@@ -260,18 +260,6 @@ class OutlierCount(CrowdCount[CountedOutliers]):
         for kind in self._smooth_kinds():
             calm = self._calm(self._smooth(kind), *known)
             found[kind] = self._smooth_margin(kind, calm, sensitivity)
-        return found
-
-    def least_deviations(self, *known: Any) -> dict[str, float]:
-        """The smallest standard deviation that each noise can have on any data set."""
-        found = {}
-        scale = self._global_scale(*known)
-        if scale <= LARGEST_NOISE:
-            found["global"] = DiscreteLaplace(scale).deviation
-        for kind in self._smooth_kinds():
-            smooth = self._smooth(kind)
-            calm = smooth.staircase.value(self._calm(smooth, *known))
-            found[kind] = smooth.deviation(float(calm))
         return found
 
     def _smooth_margin(self, kind: str, rung: int, sensitivity: int) -> int:

@@ -205,10 +205,8 @@ def request_form(request: Request) -> Response:
     sent = dict.fromkeys(("epsilon", "delta", "reason"), "")
     written, problem = request.query_params.get("adjacency", ""), None
     if request.method == "POST":
-        written, sent = (
-            text_of(request, "adjacency"),
-            {name: text_of(request, name) for name in sent},
-        )
+        written = text_of(request, "adjacency")
+        sent = {name: text_of(request, name) for name in sent}
         try:
             do(request, read_form(request, FileRequest), confirmed=False)
         except PrivodError as wrong:
@@ -220,6 +218,7 @@ def request_form(request: Request) -> Response:
         "requests.html",
         dataset=curator.dataset(of),
         requests=curator.requests(of),
+        budgets=site_of(request).budget(of),
         adjacency=written or "add-remove",
         sent=sent,
         problem=problem,

@@ -58,7 +58,7 @@ STATES = {"waiting": "waiting", "answering": "under way", "done": "answered", "f
 def questions(request: Request) -> Response:
     """The questions that these columns allow by goal, each with what a useful answer costs."""
     site, token = site_of(request), visitor_of(request).token
-    dataset = site.curator.dataset(request.path_params["dataset"])
+    dataset = site.dataset(request.path_params["dataset"])
 
     def price(query: Query[Any]) -> Price:
         return site.curator.price(query, dataset.name, token=token)
@@ -78,6 +78,9 @@ def ask_form(request: Request) -> Response:
     place = int(chosen) if chosen.isascii() and chosen.isdigit() and len(chosen) < 4 else 0
     query = examples[min(place, len(examples) - 1)] if examples else None
     query = size_question(dataset.domain) if chosen == "size" else query
+    if query and "epsilon" in request.query_params:
+        given = {**query.parameters(), "epsilon": request.query_params["epsilon"]}
+        query = type(query).from_parameters(given)
     return _question_page(request, query.parameters() if query else {}, query)
 
 
@@ -193,7 +196,6 @@ def _question_page(
         promise=promise_of(kind),
         examples=_named(kind.examples(dataset.domain), dataset.domain.titles),
         boxes=boxes,
-        sent="form" in request.scope,
         problem=str(problem) if problem and not at_box else None,
         request_id=secrets.token_urlsafe(16),
         **shown,
@@ -238,7 +240,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         for told in [charge.adjacency.to_json()]
     ]
     guarantee, most = query.guarantee(), price.records or price.most_records
-    offer, _ = size_offer(price, domain)
+    offer, size = size_offer(price, domain)
     priced = {
         "stored": price.already_answered,
         "begun": BEGUN if price.begun else "",
@@ -246,7 +248,7 @@ def _priced(request: Request, query: Query[Any]) -> dict[str, Any]:
         "lines": lines,
         "worth": worth(query, domain, most),
         "time": time_told(price),
-        "offer": offer,
+        "offer": "" if query == size else offer,
         "count_at": f"/data/{segment(of)}/ask/histogram?example=size",
         "sentence": guarantee.of_persons(domain.max_rows_per_person).sentence(),
         "not_protected": price.not_protected,

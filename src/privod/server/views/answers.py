@@ -131,6 +131,7 @@ def _drawn_page(
         scored=scored,
         most_scored=MOST_SCORED,
         problem=problem,
+        typed=str(request.scope.get("form", {}).get("records", "")),
         **dialect_choices(request),
     )
 

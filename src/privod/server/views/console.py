@@ -171,10 +171,9 @@ async def data_set(request: Request) -> Response:
 
 def _data_set(request: Request, answers: list[Summary] | None) -> str:
     site, visitor = site_of(request), visitor_of(request)
-    dataset = site.curator.dataset(request.path_params["dataset"])
+    dataset = site.dataset(request.path_params["dataset"])
     budgets = site.budget(dataset.name, visitor.token)
-    retired = any(one.retired and one.name == dataset.name for one in site.curator.datasets())
-    shown = {"dataset": dataset, "budgets": budgets, "answers": answers, "retired": retired}
+    shown = {"dataset": dataset, "budgets": budgets, "answers": answers}
     return rendered(request, "data_set.html", shown)
 
 

@@ -19,10 +19,14 @@ from privod.query.parameters import Parameter, parameters_of
 from privod.query.query import Query, canonical_json
 from privod.texts import check_texts
 
-SHOWN = ("columns",)  # beside what must be chosen; the rest is under "More options"
+SHOWN = ("columns",)  # beside what is required or differs; the rest is under "More options"
 MOST_CHOICES = 300  # columns offered as boxes to tick; more are typed
+DOCS = {
+    "adjacency": "Who is protected. Another choice needs a budget of its kind.",
+    "conditions": "Only records that meet every condition are looked at. One a line, such as"
+    " amount >= 10000, country in DE, FR, or paid from 2024-01-01 to 2024-12-31.",
+}
 HINTS = {
-    "conditions": "One condition a line, such as: amount >= 10000, or: country in DE, FR",
     "columns": "Separate names by commas.",
     "texts": "Separate entries by commas.",
     "numbers": "Separate numbers by commas.",
@@ -95,14 +99,15 @@ def _box(
     problem: InvalidParameter | None,
 ) -> Box:
     mine = problem is not None and problem.parameter == parameter.name
+    text, usual = _text(parameter, value), _text(parameter, parameter.default)
     box: dict[str, Any] = {
         "name": parameter.name,
         "caption": parameter.name.replace("_", " ").capitalize(),
-        "doc": parameter.doc.replace("None", "An empty field"),
+        "doc": DOCS.get(parameter.kind, parameter.doc.replace("None", "An empty field")),
         "problem": str(problem) if mine else "",
-        "text": _text(parameter, value),
+        "text": text,
         "optional": parameter.optional,
-        "more": not parameter.required and parameter.name not in SHOWN,
+        "more": not (mine or parameter.required or parameter.name in SHOWN) and text == usual,
     }
     kind = parameter.kind
     if kind == "columns" and len(names) <= MOST_CHOICES:
@@ -121,7 +126,7 @@ def _box(
         some = ("", *words) if parameter.optional else words
         return Box(**box, widget="select", choices=tuple(Choice(word, word) for word in some))
     if kind in ("records", "json", "columns", "conditions"):
-        return Box(**box, widget="lines", hint=HINTS[kind])
+        return Box(**box, widget="lines", hint=HINTS.get(kind, ""))
     modes = {"whole": "numeric", "number": "decimal", "float": "decimal"}
     mode = "text" if parameter.choices else modes.get(kind, "text")
     return Box(**box, widget="line", hint=HINTS.get(kind, ""), inputmode=mode)
@@ -133,8 +138,9 @@ def _column_choices(domain: Domain, names: Sequence[str]) -> tuple[Choice, ...]:
 
 def _text(parameter: Parameter, value: Any) -> str:
     """What stands in a field: what was typed as it was, anything else as it is written."""
-    typed = isinstance(value, str) and parameter.kind != "number"
-    return value if typed else parameter.written(value)
+    if isinstance(value, str) and parameter.kind != "number":
+        return value
+    return "" if value in ([], {}) else parameter.written(value)
 
 
 def _adjacencies(budgets: Sequence[BudgetState], text: str) -> tuple[Choice, ...]:

@@ -29,7 +29,7 @@ from privod.server.jobs import uploads
 from privod.server.site import site_of, visitor_of
 from privod.server.views.acts import check_confirmed, do
 from privod.server.views.dialects import dialect_choices, dialect_sent
-from privod.server.views.forms import DECLARED, Box, Choice, read_json, with_header
+from privod.server.views.forms import DECLARED, Choice, read_json, with_header
 from privod.server.views.pages import page, redirect, segment
 
 BLANK = {"name": "", "domain": "", "continues": "", "most_records": str(UNLESS_DECLARED)}
@@ -162,15 +162,6 @@ BLANK_BUDGET = {
     "delta": "0",
     "accounting": "sums",
 }
-OTHER = Box(
-    name="other",
-    caption="Another idea of who is protected",
-    doc=(
-        'As JSON, such as {"name": "in-crowd", "radius": 2, "columns": ["age"], "crowd": 5}.'
-        " A question that needs such a budget says so, with what to enter."
-    ),
-    widget="lines",
-)
 
 
 def open_budget_form(request: Request) -> Response:
@@ -215,7 +206,6 @@ def _budget_page(
     figures: tuple[str, ...] = (),
 ) -> Response:
     dataset = site_of(request).curator.dataset(request.path_params["dataset"])
-    other = Box(**{**vars(OTHER), "text": form["other"]})
     return page(
         request,
         "open_budget.html",
@@ -223,7 +213,6 @@ def _budget_page(
         form=form,
         adjacencies=ADJACENCIES,
         accountings=ACCOUNTINGS,
-        other=other,
         problem=problem,
         gives_up=gives_up,
         figures=figures,

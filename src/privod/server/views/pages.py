@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from privod.errors import PrivodError
 from privod.privacy import Adjacency, decimal_text
 from privod.query.catalog import QUERIES
-from privod.query.query import Query, canonical_json
+from privod.query.query import Query
 from privod.server.authentication import LONGEST_SESSION, form_code
 from privod.server.failures import status_of
 from privod.server.site import Site, site_of
@@ -91,7 +91,7 @@ def _settings(adjacency: Adjacency) -> str:
     """What tells two budgets of one name apart."""
     given = {key: value for key, value in adjacency.to_json().items() if key != "name"}
     return ", ".join(
-        f"{key} {value if isinstance(value, str) else canonical_json(value)}"
+        f"{key} {', '.join(map(str, value)) if isinstance(value, list) else value}"
         for key, value in given.items()
     )
 
