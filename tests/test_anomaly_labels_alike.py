@@ -315,6 +315,21 @@ class TwoEditsMore(AnomalyLabels):
         return super().edits(crowd, copies) + 2
 
 
+def test_a_record_farther_than_floats_go_is_far_and_nothing_is_warned_of() -> None:
+    """Whether a row is there that is so far from it would stand in a log."""
+    domain = Domain((Numeric("x", -8e307, 8e307),))
+    asked = AnomalyLabels(
+        columns=("x",),
+        records=((1e308,), (-8e307,)),
+        max_crowd=2,
+        epsilon=1000,
+        near="alike(max_distance=0, tolerances={'x': 1e300})",
+    )
+    asked.check(domain)
+    table = Table(domain, {"x": [-8e307]})
+    assert asked.answer(table, seeded(0)).value == (False, True)
+
+
 def test_planted_bugs_are_caught_by_the_games() -> None:
     assert not all(replay_case(game).holds for game in worst_cases(EachPaysAll))
     assert not replay_case(worst_cases(ClaimsToProtectEverybody)[-1]).holds

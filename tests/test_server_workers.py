@@ -81,6 +81,16 @@ def workers(server: Running) -> list[int]:
     return [process.pid for process in found if process is not None and process.pid is not None]
 
 
+def test_what_rows_make_a_worker_warn_of_stands_in_no_log() -> None:
+    rows = "import numpy as np; np.array([-1e308]) - 1e308; print('done')"
+    for settled, told in (("", "overflow"), ("worker._settle(0);", "")):
+        script = f"from privod.server.jobs import worker; {settled} {rows}"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.stdout == "done\n"
+        assert told in done.stderr
+        assert bool(told) is bool(done.stderr)
+
+
 def test_a_long_answer_is_a_job_with_progress(analyst: httpx.Client, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     form = {"query": asked(gate), "wait": 0.1}

@@ -1,13 +1,10 @@
 """Is something being compiled? Whoever listens to progress is told, and nobody compiles it twice.
 
-Each compiled loop is compiled when it is first called and kept on disk, so a first run takes many
-seconds longer than the next ones. Every package of kernels takes `njit` from here, so this module
-also says where they are kept: in the folder that PRIVOD_CACHE names, for machines whose own folders
-cannot be written to, as in a container with a read-only root.
+Each loop is compiled when it is first called and kept on disk, where PRIVOD_CACHE says if that is
+set, so a first run takes many seconds longer. Every package of kernels takes `njit` from here.
 
-Processes that need one loop at once, as those of a server do, take turns: the first compiles it and
-the others load what it kept. Left alone they would all compile it, and two that compile it for
-different types could write both results to one file, each under the other's name.
+Processes that need one loop at once take turns: the first compiles it, the others load that. Two
+that compile it for different types could write both results to one file.
 """
 
 from __future__ import annotations

@@ -142,7 +142,8 @@ class Likeness:
             if column.dtype == object or isinstance(entry, str):
                 differs = column != entry
             else:
-                differs = np.abs(column - float(entry)) > stretch * tolerances.get(name, 0.0)
+                with np.errstate(over="ignore"):  # farther than floats go is far
+                    differs = np.abs(column - float(entry)) > stretch * tolerances.get(name, 0.0)
             apart += weights.get(name, 1) * differs
         return apart
 

@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -89,9 +90,10 @@ def _held_bytes() -> int:
 def _settle(niceness: int) -> None:
     """Give way to the server, end when the server is gone, and give back what is let go.
 
-    Arrays of a megabyte or more are mapped one by one, so that what a task takes is what it holds:
-    an allocator that keeps gaps between them would take more, by how their sizes came about.
+    Nothing is warned of: that would stand in a log, and may follow rows. Arrays of a megabyte or
+    more are mapped one by one, so that what a task takes is what it holds.
     """
+    warnings.simplefilter("ignore")
     if sys.platform == "linux":
         with suppress(AttributeError):  # a C library that has no such choice
             ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
