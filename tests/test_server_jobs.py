@@ -29,17 +29,18 @@ from privod.errors import (
 from privod.privacy import AddRemove, Loss
 from privod.questions.histogram.query import Histogram
 from privod.server.jobs import jobs as jobs_module
-from privod.server.jobs.jobs import (
+from privod.server.jobs import work as work_module
+from privod.server.jobs.jobs import Jobs
+from privod.server.jobs.queue import FairQueue, Taken
+from privod.server.jobs.work import (
     FIRST_RELEASE_SECONDS,
     RELEASE_RATIO,
     VALID_SECONDS,
     Job,
-    Jobs,
     Turn,
-    _Work,
+    Work,
     next_release_time,
 )
-from privod.server.jobs.queue import FairQueue, Taken
 from privod.server.jobs.workers import Worker
 from privod.server.limits import Limits
 from privod.wire import answer_key
@@ -105,7 +106,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
         found.append((seconds, next_release_time(seconds)))
         return found[-1][1]
 
-    monkeypatch.setattr(jobs_module, "next_release_time", recorded)
+    monkeypatch.setattr(work_module, "next_release_time", recorded)
     return found
 
 
@@ -113,7 +114,7 @@ def test_two_answers_that_take_differently_long_are_seen_at_the_same_release_tim
     waits: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = 4.0  # so late that both answers are there, however busy the machine
-    monkeypatch.setattr(jobs_module, "FIRST_RELEASE_SECONDS", first)
+    monkeypatch.setattr(work_module, "FIRST_RELEASE_SECONDS", first)
     with opened() as jobs:
         start = time.monotonic()
         both = [started(jobs, napping(nap), str(nap), str(nap)) for nap in (0.001, 0.1)]
@@ -392,7 +393,7 @@ def test_a_revoked_token_loses_its_turn_and_whoever_joined_in_takes_it() -> None
 def test_whoever_joins_what_was_stopped_has_it_go_on_and_whoever_stopped_waits_no_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(jobs_module, "FIRST_RELEASE_SECONDS", 0.9 * PATIENCE)
+    monkeypatch.setattr(work_module, "FIRST_RELEASE_SECONDS", 0.9 * PATIENCE)
     go_on = threading.Event()
     parted: list[Job[Any]] = []
 
@@ -542,7 +543,7 @@ def test_an_answer_stands_in_the_ledger_at_the_release_time_and_not_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = 3.0  # so late that it is looked for before, however busy the machine
-    monkeypatch.setattr(jobs_module, "FIRST_RELEASE_SECONDS", first)
+    monkeypatch.setattr(work_module, "FIRST_RELEASE_SECONDS", first)
     query = Histogram(columns=("age",), epsilon="1")
     key = answer_key(query)
     with running(tmp_path) as server, server.api(server.token("analyst")) as api:
@@ -589,7 +590,7 @@ def test_who_may_not_pay_keeps_nobody_else_from_the_answer() -> None:
 
 
 def test_an_answer_goes_on_while_nobody_can_be_asked_whether_it_is_wanted() -> None:
-    work: _Work[int] = _Work(("d", "k"), threading.Event())
+    work: Work[int] = Work(("d", "k"), threading.Event())
     work.begin()
     is_away = True
 
@@ -602,7 +603,7 @@ def test_an_answer_goes_on_while_nobody_can_be_asked_whether_it_is_wanted() -> N
     for is_away in (True, False):
         turn._looked -= 2 * VALID_SECONDS
         turn._is_stopped()
-        assert work.stopped.is_set() is not is_away
+        assert (work.stop_age is None) is is_away
 
 
 def test_a_stop_has_its_effect_at_a_release_time_and_tells_no_finer_one(
@@ -610,7 +611,7 @@ def test_a_stop_has_its_effect_at_a_release_time_and_tells_no_finer_one(
 ) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    work: _Work[int] = _Work(("d", "k"), threading.Event())
+    work: Work[int] = Work(("d", "k"), threading.Event())
     work.begin()
     now += 1.01 * FIRST_RELEASE_SECONDS
     work.stop()
@@ -629,7 +630,7 @@ def test_an_answer_that_is_there_when_the_server_stops_is_left_unless_its_releas
     moment = next_release_time(1000.0)
     for age, patience in ((moment - 0.1, 3600.0), (moment + 1.0, 0.1)):
         closing = threading.Event()
-        work: _Work[str] = _Work(("d", "k"), closing)
+        work: Work[str] = Work(("d", "k"), closing)
         work.began = time.monotonic() - age
         turn = Turn(work, None, lambda: None, lambda: None)  # type: ignore[arg-type]  # no rows
         closing.set()
@@ -646,7 +647,7 @@ def test_an_answer_that_is_there_when_the_server_stops_is_left_unless_its_releas
 
 def test_a_stop_with_the_server_waits_for_no_release_time() -> None:
     closing = threading.Event()
-    work: _Work[int] = _Work(("d", "k"), closing)
+    work: Work[int] = Work(("d", "k"), closing)
     work.begin()
     work.stop()
     assert not work.is_stopped()

@@ -18,7 +18,7 @@ import yaml
 from privod.ledger.acts import CloseBudget, OpenBudget
 from privod.ledger.witness import Head
 from privod.privacy import AddRemove, Loss, Replace
-from privod.server.jobs import jobs
+from privod.server.jobs import jobs, work
 from privod.server.limits import Limits
 from privod.server.metrics import FAMILIES, PREFIX, REQUEST_ID, JsonLines, Metrics, exposition
 from tests.patience import PATIENCE
@@ -135,7 +135,7 @@ def test_the_board_and_the_alerts_use_every_family_and_no_other() -> None:
 def test_questions_in_progress_change_at_release_times_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(jobs, "FIRST_RELEASE_SECONDS", 3600.0)
+    monkeypatch.setattr(work, "FIRST_RELEASE_SECONDS", 3600.0)
     looked = threading.Event()
 
     def ask(_turn: jobs.Turn) -> str:
