@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from privod.cli import app
 from privod.curator import Curator, who_is_protected
 from privod.data import Categorical, Domain, Numeric, Table
-from privod.errors import InvalidParameter, LedgerDamaged, NeedsConfirmation, NoPromise
+from privod.errors import InvalidParameter, LedgerDamaged, NeedsConfirmation, NoPromise, Unavailable
 from privod.ledger import chain
 from privod.ledger.acts import AdmitPerson, AllowExactCounts
 from privod.ledger.prices import cost_towards
@@ -262,6 +262,23 @@ def test_a_person_with_several_rows_is_taken_out_whole() -> None:
     found = who_is_protected(table, [asked_about("grubbs")], sample=1000)
     assert (found.records, found.examined) == (21, 21)
     assert found.protected == 20  # without the crowd, the person stands out otherwise
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_curator_counts_persons_where_each_has_one_row(tmp_path: Path, rows: int) -> None:
+    """Of stored rows nobody knows whose they are: only with one row each are rows persons."""
+    domain = Domain(SALARIES.columns, person="who", max_rows_per_person=rows)
+    curator = Curator.open(tmp_path)
+    pay = [10.0] * 5 + [90.0, np.nan]
+    curator.register("paid", {"job": ["CEO"] * 7, "pay": pay, "who": list("abcdefg")}, domain)
+    curator.open_budget("paid", AddRemove(), Loss(1))
+    if rows == 1:
+        (found,) = curator.who_is_protected("paid", InCrowd(0.0, ("pay",), 3))
+        assert (found.records, found.protected) == (6, 5)
+        curator.open_budget("paid", InCrowd(0.0, ("pay",), 3), Loss(1), confirmed=True)
+    else:
+        with pytest.raises(Unavailable, match="persons cannot be counted"):
+            curator.who_is_protected("paid", asked_about("grubbs"))
 
 
 def test_the_curator_reports_each_promise_and_all_together(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from privod.data import Domain, Table
 from privod.data.mock import mock_table
-from privod.errors import InvalidParameter, PrivodError
+from privod.errors import InvalidParameter, PrivodError, Unavailable
 from privod.mechanisms import secure
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import contexts_moved, rows_alike
@@ -134,9 +134,12 @@ def who_is_protected(
 ) -> Protection:
     """Count the records that all of these narrow adjacencies protect. NOT private."""
     check_narrow(adjacencies)
-    unit_of, whose = np.arange(len(table)), table.domain.person
-    if whose is not None:
-        unit_of = np.unique(np.asarray(table.columns()[whose]), return_inverse=True)[1]
+    unit_of = np.arange(len(table))
+    if table.domain.max_rows_per_person > 1:
+        whose = table.columns().get(str(table.domain.person))
+        if whose is None:
+            raise Unavailable("Whose rows are whose is not kept, so persons cannot be counted.")
+        unit_of = np.unique(np.asarray(whose), return_inverse=True)[1]
     units = int(unit_of.max(initial=-1)) + 1
     contexts = [one for one in adjacencies if isinstance(one, SameContexts)]
     likenesses = [one for one in adjacencies if isinstance(one, InAlikeCrowd)]
