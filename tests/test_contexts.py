@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 # slow: left out by `make quick`
-import sqlite3
-from contextlib import closing
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -266,7 +263,7 @@ def test_a_context_reads_as_words_and_survives_json() -> None:
     assert Context.of((JOBS, CITIES), {"city": ("Ottawa",)}).in_words() == "city in {Ottawa}"
 
 
-def test_words_sql_and_row_filter_pick_the_same_rows() -> None:
+def test_row_filter_and_population_pick_the_same_rows() -> None:
     attributes = (("it's", ("a'b", 'c"d', "e")), ('we"ird', (1, 2, 3)))
     context = Context.of(attributes, {"it's": ("a'b", "e"), 'we"ird': (2,)})
     rng = np.random.default_rng(0)
@@ -278,10 +275,6 @@ def test_words_sql_and_row_filter_pick_the_same_rows() -> None:
     )
     kept = frame[context.row_filter(frame)]
     assert 0 < len(kept) < 40
-    with closing(sqlite3.connect(":memory:")) as budget:
-        frame.to_sql("t", budget, index=False)
-        rows = budget.execute(f"SELECT count(*) FROM t WHERE {context.as_sql()}").fetchall()  # noqa: S608
-    assert rows == [(len(kept),)]
     domain = Domain((Categorical(*attributes[0]), Categorical(*attributes[1])))
     table = Table(domain, {name: frame[name].to_numpy() for name, _ in attributes})
     np.testing.assert_array_equal(population(context, table), context.row_filter(frame))

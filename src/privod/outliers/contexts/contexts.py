@@ -21,7 +21,7 @@ from privod.data.columns import Categorical
 from privod.data.domain import Domain
 from privod.data.table import Table
 from privod.errors import InvalidParameter
-from privod.outliers.contexts.intervals import Interval, Ordered, ranges_of, sql_of_ranges
+from privod.outliers.contexts.intervals import Interval, Ordered, ranges_of
 
 Category = str | int
 AttributeValue = str | int | Interval
@@ -123,13 +123,6 @@ class Context:
             if len(self.chosen[name]) < len(values)
         ]
         return " and ".join(parts) or "everyone"
-
-    def as_sql(self) -> str:
-        """The context as a condition for a WHERE clause."""
-        return " AND ".join(
-            _condition('"' + name.replace('"', '""') + '"', values)
-            for name, values in self.chosen.items()
-        )
 
     def to_json(self) -> dict[str, Any]:
         attributes = [
@@ -403,21 +396,9 @@ def _in_words(
     return f"{name} in {{{', '.join(map(str, chosen))}}}"
 
 
-def _condition(name: str, values: tuple[AttributeValue, ...]) -> str:
-    intervals = [value for value in values if isinstance(value, Interval)]
-    if intervals:
-        return sql_of_ranges(name, ranges_of(intervals, intervals))
-    literals = [_literal(value) for value in values if not isinstance(value, Interval)]
-    return f"{name} IN ({', '.join(literals)})"
-
-
 def _plain(value: AttributeValue) -> Any:
     return value.to_json() if isinstance(value, Interval) else value
 
 
 def _from_plain(value: Any) -> AttributeValue:
     return Interval.from_json(value) if isinstance(value, dict) else value
-
-
-def _literal(value: Category) -> str:
-    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"

@@ -126,15 +126,6 @@ def ranges_of(every: Sequence[Interval], chosen: Sequence[Interval]) -> list[Int
     return ranges
 
 
-def sql_of_ranges(name: str, ranges: Sequence[Interval]) -> str:
-    """A condition that a number lies in one of these ranges."""
-    parts = [
-        f"{name} >= {one.low!r} AND {name} {'<=' if one.last else '<'} {one.high!r}"
-        for one in ranges
-    ]
-    return parts[0] if len(parts) == 1 else "(" + " OR ".join(f"({part})" for part in parts) + ")"
-
-
 def _cut(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
         way_out = "Name where intervals meet, such as 18."

@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 from privod.data.table import Table
 from privod.outliers.contexts.contexts import Choices, Context, ContextSpace
 from privod.outliers.contexts.detectors import BuiltIn, Detector
-from privod.outliers.contexts.kernels.decide import (
-    EVERYTHING,
-    Rule,
-)
+from privod.outliers.contexts.kernels.decide import EVERYTHING, Rule
 from privod.outliers.contexts.kernels.judge import (
     HIGH,
     LOW,
@@ -31,11 +28,7 @@ from privod.outliers.contexts.kernels.judge import (
     Side,
     judge_contexts,
 )
-from privod.outliers.contexts.kernels.scan import (
-    NO_MATCH,
-    Menus,
-    scan_contexts,
-)
+from privod.outliers.contexts.kernels.scan import NO_MATCH, Menus, scan_contexts
 from privod.outliers.contexts.packed import Packed, chosen_bits, pack, unpack
 from privod.progress import track
 from privod.threads import in_threads, thread_pool
