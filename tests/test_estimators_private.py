@@ -5,6 +5,7 @@ from __future__ import annotations
 # slow: left out by `make quick`
 import pickle
 import re
+import traceback
 import warnings
 from fractions import Fraction
 from pathlib import Path
@@ -23,13 +24,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from privod import estimators
 from privod.data import Categorical, Date, Domain, Numeric, Table
 from privod.errors import InvalidParameter
-from privod.estimators import PrivateDetector, UnreliableFit
+from privod.estimators import PrivateDetector, QuestionDetector, UnreliableFit
+from privod.estimators.bounds import declared_columns
 from privod.estimators.spending import spending
 from privod.mechanisms import seeded
 from privod.privacy import Loss
 from privod.questions.detector_profile.query import DetectorProfile
+from privod.questions.grid_knn.query import GridKnn
 
 Floats = NDArray[np.float64]
+GRID = QuestionDetector(GridKnn(columns=("x0",), epsilon=1), bounds=(-4, 4))
 
 
 def cloud(n: int, n_columns: int = 3, seed: int = 0) -> Floats:
@@ -135,7 +139,7 @@ def test_a_frame_needs_its_categories_and_nothing_else() -> None:
     assert "Some records miss 'age'" in str(detector.health())
     odd = known.iloc[:2].assign(when=pd.Timestamp("2019-01-01"), paid=[1e5, 100.0])
     first, _ = detector.explain(odd).words()
-    assert re.match(r"Score [\d.]+: paid 100000 \(high\) \d+ %, when 2019-01-01", first)
+    assert re.match(r"Score [\d.]+: paid 100000 \(high\) \d+ %, when 2019-01-01 \(", first)
     frame = detector.explain(odd).to_pandas()
     assert frame["(score)"].tolist() == pytest.approx((-detector.score_samples(odd)).tolist())
     assert (detector.score_samples(pl.from_pandas(odd)) == detector.score_samples(odd)).all()
@@ -257,6 +261,82 @@ def test_whole_numbers_as_categories_are_counted_alike_however_rows_are_given(re
     assert scores[0] > scores[-1]
     plain = detector.score_samples(rows)
     assert scores.tolist() == plain.tolist()
+
+
+@pytest.mark.parametrize(
+    ("said", "column"),
+    [
+        ([1, 2, 3], Categorical("ward", (1, 2, 3))),
+        (np.array([4, 5, 6]), Categorical("ward", (4, 5, 6))),
+        ((1, 3), Numeric("ward", 1, 3)),
+        ([True, False], Categorical("ward", (True, False))),
+        (("north", "south"), Categorical("ward", ("north", "south"))),
+        (("2021-01-01", "2025-01-01"), Date("ward", "2021-01-01", "2025-01-01")),
+        ([pd.Timestamp("2021-01-01"), "2025-01-01"], Date("ward", "2021-01-01", "2025-01-01")),
+    ],
+)
+def test_bounds_are_categories_or_a_range_by_how_they_are_written(said: Any, column: Any) -> None:
+    assert declared_columns({"ward": said}, ("ward",)) == (column,)
+
+
+@pytest.mark.parametrize("said", ["north", "", [1.5, 2.5, 3.5], [1], [1, "a", 3], [], 3])
+def test_one_text_and_mixed_values_declare_no_column(said: Any) -> None:
+    with pytest.raises(InvalidParameter, match=r"bounds must give 'ward' a pair .* categories"):
+        declared_columns({"ward": said}, ("ward",))
+
+
+def test_a_frames_own_categories_are_declared_also_where_they_are_two_numbers() -> None:
+    frame = pd.DataFrame({"ward": pd.Categorical([1, 2] * 1500), "x": np.arange(3000.0)})
+    with pytest.raises(InvalidParameter, match=r"categories of 'ward'"):
+        PrivateDetector().fit(frame)
+    detector = PrivateDetector(bounds={"ward": [1, 2]}).fit(frame)
+    assert detector.release_.value.columns[0] == Categorical("ward", (1, 2))
+    assert "miss" not in str(detector.health())
+
+
+def test_dates_and_durations_as_text_are_refused_with_the_way_out_or_read_when_declared() -> None:
+    when = pd.Timestamp("2021-01-01") + pd.to_timedelta(np.arange(3000) % 900, unit="D")
+    texts = pd.DataFrame({"opened": when.strftime("%Y-%m-%d")})
+    for frame in (texts, pd.DataFrame({"opened": when - when[0]})):
+        with pytest.raises(InvalidParameter, match=r"'opened'.*to_datetime.*durations"):
+            PrivateDetector().fit(frame)
+    detector = PrivateDetector(bounds={"opened": ("2021-01-01", "2025-01-01")}).fit(texts)
+    assert "miss" not in str(detector.health())
+
+
+def test_what_was_not_declared_is_said_to_count_as_missing() -> None:
+    frame = pd.DataFrame({"ward": ["a", "b", "c"] * 1000, "age": [np.nan, 1.0, 2.0] * 1000})
+    told = str(PrivateDetector(bounds={"ward": ["a", "b"]}).fit(frame).health())
+    assert re.search(r"miss 'ward' .* 'age' .*A category that is not declared counts as", told)
+    every = str(PrivateDetector(bounds={"ward": ["a", "b", "c"]}).fit(frame).health())
+    assert "miss 'age'" in every
+    assert "declared" not in every
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.array([6612.5, 1.0]),
+        np.array(6612.5),
+        np.array([["6612.5 kroner"]]),
+        np.array([[6612.5 + 1j]]),
+        [["6612.5 kroner", 2.0]],
+    ],
+    ids=["one axis", "none", "texts", "complex", "list"],
+)
+@pytest.mark.parametrize("private", [PrivateDetector(), GRID], ids=["private", "question"])
+def test_a_refusal_quotes_no_value_of_the_rows(private: Any, rows: Any) -> None:
+    fitted = clone(private).fit(cloud(50, 1))
+    for refused in (clone(private).fit, fitted.predict):
+        with pytest.raises(ValueError, match=r"array|numbers|[Cc]omplex") as problem:
+            refused(rows)
+        assert "6612" not in "".join(traceback.format_exception(problem.value))
+
+
+def test_a_name_that_is_there_twice_is_refused() -> None:
+    twice = pd.concat([patients(50), patients(50)], axis=1)
+    with pytest.raises(InvalidParameter, match=r"columns must have different names, got \['age'"):
+        PrivateDetector(bounds=PATIENTS).fit(twice)
 
 
 def test_ragged_lists_are_refused_before_anything_is_lost() -> None:

@@ -193,7 +193,8 @@ class Date(Numeric):
             moment = _moment(self.origin, "origin") + timedelta(seconds=number * SECONDS[self.step])
         except OverflowError:
             return f"{number:.4g} {self.step}s since {self.origin}"
-        return moment.date().isoformat() if self.step == "day" else moment.isoformat(" ", "seconds")
+        words = moment.isoformat(" ", "seconds").removesuffix(" 00:00:00")
+        return words[:10] if self.step == "day" else words
 
     def between(self, low: float, high: float) -> Date:
         """The same column with another range of whole steps, and without a fill."""
@@ -448,4 +449,4 @@ def _finite(value: object, what: str) -> float:
             number = math.inf
         if math.isfinite(number):
             return float(rounded(number))
-    raise InvalidParameter(what, "must be a finite number", value, "Declare a number.")
+    raise InvalidParameter(what, "must be a finite number", value, "Write a number such as 60.")

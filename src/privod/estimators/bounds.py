@@ -62,22 +62,22 @@ def open_columns(
         return _ranges(bounds, names)
     kinds = [_kind(X, place) for place in range(len(names))]
     told = list(zip(names, known, kinds, strict=True))
-    texts = [name for name, one, kind in told if one is None and kind == "text"]
+    texts = [name for name, one, kind in told if one is None and kind in ("text", "category")]
     if texts:
         rule = f"must list the categories of {', '.join(map(repr, texts[:5]))}"
         way_out = (
             f"Give bounds={{{texts[0]!r}: [...]}} with all values that may occur, or leave the"
-            " column out. Numbers that are stored as text must be turned into numbers."
+            " column out. Turn texts that are dates or numbers into such (pandas.to_datetime,"
+            " pandas.to_numeric), and durations into numbers of seconds."
         )
         raise InvalidParameter("bounds", rule, None, way_out)
     return tuple(
-        _open(name, kind) if one is None else _column(name, one, dated="date" in kind)
-        for name, one, kind in told
+        _open(name, kind) if one is None else _column(name, one, kind) for name, one, kind in told
     )
 
 
 def _kind(X: Any, place: int) -> str:  # noqa: N803 - scikit-learn's name
-    """What a column's type says it holds: number, boolean, date, datetime or text."""
+    """What a column's type says it holds: number, boolean, date, datetime, category or text."""
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return "number"  # of an array: whatever is no number is refused by whoever reads it
     dtypes = X.dtypes
@@ -86,6 +86,8 @@ def _kind(X: Any, place: int) -> str:  # noqa: N803 - scikit-learn's name
         return "datetime" if name.startswith("datetime") else "date"
     if name.startswith("bool"):
         return "boolean"
+    if name.startswith(("categor", "enum")):
+        return "category"
     return "number" if name.startswith(NUMBERS) else "text"
 
 
@@ -171,10 +173,10 @@ def _all_numbers(bounds: list[Any]) -> bool:
     return len(bounds) == 2 and all(isinstance(side, int | float | np.generic) for side in bounds)
 
 
-def _column(name: str, known: Any, *, dated: bool = False) -> Column:
+def _column(name: str, known: Any, kind: str = "number") -> Column:
     """One column: a pair, a list of categories, or a column that is described already.
 
-    Two texts are dates where the column holds dates (`dated`).
+    Two texts are dates where the column holds dates, or where both are written as dates are.
     """
     if isinstance(known, Numeric | Categorical):
         return column_from_json({**known.to_json(), "name": name})
@@ -182,12 +184,23 @@ def _column(name: str, known: Any, *, dated: bool = False) -> Column:
         entries = [each.item() if isinstance(each, np.generic) else each for each in known]
     except TypeError:
         entries = []
-    plain = [isinstance(each, int | float) and not isinstance(each, bool) for each in entries]
-    if len(entries) == 2 and all(plain):
+    types = {type(each) for each in entries}
+    paired = len(entries) == 2 and kind != "category"
+    if paired and types <= {int, float}:
         return Numeric(name, float(entries[0]), float(entries[1]))
-    if len(entries) == 2 and all(dated or isinstance(each, date) for each in entries):
+    if paired and ("date" in kind or all(map(_is_date, entries))):
         return Date(name, *entries)
-    if entries and len({type(each) for each in entries}) == 1 and type(entries[0]) in (str, bool):
+    listed = len(types) == 1 and types <= {str, bool, int} and not isinstance(known, str)
+    if listed and (types != {int} or len(entries) > 2 or kind == "category"):
         return Categorical(name, tuple(entries))
-    rule = f"must give {name!r} a pair of numbers or dates, or a list of texts or truth values"
-    raise InvalidParameter("bounds", rule, known, "Whole numbers as categories: Categorical.")
+    rule = f"must give {name!r} a pair of numbers or dates, or a list of categories"
+    way_out = "Write (0, 120) or ['north', 'south']. Two whole numbers as categories: Categorical."
+    raise InvalidParameter("bounds", rule, known, way_out)
+
+
+def _is_date(value: Any) -> bool:
+    """Whether it is a date, or a text that is written as one: 2024-01-31."""
+    try:
+        return isinstance(value, date) or bool(date.fromisoformat(value))
+    except (TypeError, ValueError):
+        return False

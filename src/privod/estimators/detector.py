@@ -6,6 +6,7 @@ scikit-learn's signs hold here: `score_samples` and `decision_function` are high
 
 from __future__ import annotations
 
+import re
 import warnings
 from copy import copy
 from decimal import Decimal
@@ -263,14 +264,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             reader.feature_names_in_ = np.array(names, dtype=object)
         columns = self._columns
         fills = any(column.fill is not None for column in columns)
-        rows: Floats = validate_data(
-            reader,
-            self._prepared(X),
-            dtype=np.float64,
-            order="C",
-            reset=False,
-            ensure_all_finite="allow-nan" if fills and self._finite is True else self._finite,
-        )
+        finite = "allow-nan" if fills and self._finite is True else self._finite
+        rows = rows_of(reader, self._prepared(X), reset=False, ensure_all_finite=finite)
         if self._farthest is not None:
             rows = np.clip(rows, -self._farthest, self._farthest)
         if fills:
@@ -290,6 +285,19 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             return secure()
         seeds = check_random_state(self.random_state).randint(2**31, size=batch + 1)
         return seeded(int(seeds[batch]))  # other noise for every batch
+
+
+def rows_of(estimator: ReleaseDetector[Any], X: Any, **how: Any) -> Floats:  # noqa: N803
+    """Rows as scikit-learn reads them; its refusals are told without the values they quote."""
+    try:
+        rows: Floats = validate_data(estimator, X, dtype=np.float64, order="C", **how)
+    except ValueError as problem:
+        told = re.sub(
+            "(?s)(array instead|not supported):?.*?(\nReshape.*)?$", r"\1.\2", str(problem)
+        )
+        texts = "X must hold numbers. Give a frame, and the categories of its texts in bounds."
+        raise ValueError(texts if "could not convert" in told else told) from None
+    return rows
 
 
 def column_names_of(estimator: ReleaseDetector[Any], n_columns: int) -> tuple[str, ...]:

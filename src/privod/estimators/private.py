@@ -11,17 +11,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from privod.data import Column, Domain
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import coded, frame_names, open_columns, width_of
-from privod.estimators.detector import (
-    EXACT,
-    SHARE,
-    ReleaseDetector,
-    numbered_names,
-)
+from privod.estimators.detector import EXACT, SHARE, ReleaseDetector, numbered_names, rows_of
 from privod.privacy import Guarantee, Loss, Number, positive
 from privod.query.checks import dp_adjacency
 from privod.query.count_query import chance, told_of_epsilon
@@ -79,14 +74,8 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     ----------
     release_ : Release
         The profile with its promise; the only thing kept of the data.
-    bounds_release_ : Release or None
-        The same where ranges were found, None where all were declared.
-    bounds_ : dict
-        The ranges of the numeric columns.
-    guarantee_ : Guarantee
-        What fitting promised.
-    offset_, n_features_in_, feature_names_in_
-        As in scikit-learn.
+    guarantee_, offset_, n_features_in_, feature_names_in_
+        What fitting promised; the others as in scikit-learn.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -124,10 +113,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     def from_release(
         cls, release: Release[NoisyProfile] | NoisyProfile | str | Path, **parameters: Any
     ) -> Self:
-        """A fitted detector of what was released elsewhere; batches take the delta of the release.
-
-        Give the release, the path of its file (.json or .privod), or what such a file holds.
-        """
+        """The same as of any release; batches take the delta of this one."""
         found = cls._release_of(release)
         return super().from_release(found, **{"delta": found.guarantee.loss.delta, **parameters})
 
@@ -190,9 +176,8 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         columns: tuple[Column, ...] = ()
         if width:
             columns = open_columns(X, self.bounds, frame_names(X) or numbered_names(width))
-        rows = validate_data(
-            self, coded(X, columns), dtype=np.float64, order="C", ensure_all_finite=False
-        )
+            Domain(columns)  # refuses a name that is there twice
+        rows = rows_of(self, coded(X, columns), ensure_all_finite=False)
         return Domain(columns), np.clip(rows, -LARGEST_END, LARGEST_END)
 
     def _query(self, columns: tuple[str, ...]) -> DetectorProfile:

@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import declared_columns
-from privod.estimators.detector import SHARE, ReleaseDetector, column_names_of
+from privod.estimators.detector import SHARE, ReleaseDetector, column_names_of, rows_of
 from privod.privacy import Guarantee
 from privod.query.query import Query, Release
 from privod.query.scorer import Scorable
@@ -44,9 +43,7 @@ class QuestionDetector(ReleaseDetector[Any]):
 
     Attributes
     ----------
-    release_ : Release
-        What was released; the only thing kept of the data.
-    guarantee_, offset_, n_features_in_, feature_names_in_
+    release_, guarantee_, offset_, n_features_in_, feature_names_in_
         As in `PrivateDetector`.
     """
 
@@ -95,7 +92,7 @@ class QuestionDetector(ReleaseDetector[Any]):
 
     def _read(self, X: ArrayLike) -> tuple[Domain, Floats]:  # noqa: N803 - scikit-learn's name
         self._query(())  # a missing question is told before the rows are read
-        rows = validate_data(self, X, dtype=np.float64, order="C")
+        rows = rows_of(self, X)
         return Domain(declared_columns(self.bounds, column_names_of(self, rows.shape[1]))), rows
 
     def _answered(

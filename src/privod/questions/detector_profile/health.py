@@ -117,11 +117,15 @@ def _columns(value: NoisyProfile) -> list[Remark]:
     most = [name for name, share in missing.items() if share > MUCH_MISSING]
     some = [name for name, share in missing.items() if SOME < share <= MUCH_MISSING]
     beyond = [name for name, share in other.items() if share > SOME]
+    listed = {
+        one.name for one in value.layout.columns if type(one) is Categorical and not one.other
+    }
+    why = " A category that is not declared counts as missing." if listed & {*most, *some} else ""
     if most:
-        words = f"Most records miss {_named(most, missing)}."
+        words = f"Most records miss {_named(most, missing)}.{why}"
         found.append(Remark("columns", words, serious=True))
     for names, shares, words in (
-        (some, missing, "Some records miss {}."),
+        (some, missing, f"Some records miss {{}}.{why}"),
         (beyond, other, "Values that were not declared are common in {}."),
         (alike, {}, "Nearly all records have one value, or lie in one cell, of {}."),
     ):
