@@ -86,6 +86,12 @@ def test_a_certificate_of_another_authority_is_refused(
         GrpcChannel(roster, strangers["a"], Patience(coming=PATIENCE))
 
 
+def test_an_address_that_does_not_exist_is_not_taken_for_a_wrong_certificate() -> None:
+    nowhere = replace(ROSTER, address="hub.invalid:7443")
+    with pytest.raises(ProtocolAborted, match=r"hub\.invalid:7443 cannot be found.*roster"):
+        GrpcChannel(nowhere, IDENTITIES["a"], Patience(coming=PATIENCE))
+
+
 def test_a_party_that_is_refused_is_missed_by_the_others() -> None:
     aggregator = GrpcAggregator(ROSTER, IDENTITIES["hub"], "127.0.0.1:0", Patience(coming=0.5))
     with aggregator, ThreadPoolExecutor(3) as pool:

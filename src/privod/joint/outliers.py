@@ -18,7 +18,6 @@ from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import crowd_limit
 
 PARTITIONS = ("horizontal", "vertical")
-MOST_LISTED = 20  # rows in a sentence; files and JSON have all
 
 
 class OutlierQuestion(JointQuestion):
@@ -93,15 +92,6 @@ class OutlierResult(JointResult):
 
     def sentences(self) -> list[str]:
         return [self.compared(), self.listing()]
-
-    def listing(self) -> str:
-        """The first rows in words, counted from 1."""
-        if not len(self.rows):
-            return "No row is an outlier of the joint data."
-        shown = ", ".join(str(row + 1) for row in self.rows[:MOST_LISTED].tolist())
-        more = len(self.rows) - MOST_LISTED
-        rest = f" and {more} more, which --json and --results list" if more > 0 else ""
-        return f"Outliers of the joint data, rows counted from 1: {shown}{rest}."
 
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "n_records": self.n_records}

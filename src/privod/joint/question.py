@@ -28,6 +28,7 @@ Rows = NDArray[np.int64]
 Result = TypeVar("Result", bound="JointResult")
 
 RUN_LETTERS = 16  # of a run's name, in the names of its files
+MOST_LISTED = 20  # rows in a sentence; files and JSON have all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +132,15 @@ class JointResult(ABC):
             f"Alone {len(self.alone)} of your {self.own_records} records are outliers, together"
             f" {len(self.rows)}; {differ} differ."
         )
+
+    def listing(self) -> str:
+        """The first rows in words, counted from 1."""
+        if not len(self.rows):
+            return "No row is an outlier of the joint data."
+        shown = ", ".join(str(row + 1) for row in self.rows[:MOST_LISTED].tolist())
+        more = len(self.rows) - MOST_LISTED
+        rest = f" and {more} more, which --json and --results list" if more > 0 else ""
+        return f"Outliers of the joint data, rows counted from 1: {shown}{rest}."
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values."""

@@ -139,7 +139,7 @@ class JointDetector(JointQuestion):
         if domain is not None:
             self.check(domain)
             numbers = self.of.n_numbers(domain)
-            told.append(f"Each party sends at most about {8 * numbers / 1e6:.3g} MB a stage.")
+            told.append(f"Each party sends at most about {8 * numbers / 1e3:,.1f} kB a stage.")
         if records is not None:
             share = self.target_fraction
             told.append(f"About {share * records:.0f} of {records} records will be flagged.")
@@ -212,7 +212,7 @@ class JointProfile(JointResult):
     person: str | None = None
 
     def sentences(self) -> list[str]:
-        told = [self.compared()] if self.own_records else []
+        told = [self.compared(), self.listing()] if self.own_records else []
         told += [self._about_detector(), self._about_holders()]
         if self.columns_in_doubt():
             names = ", ".join(self.columns_in_doubt())
@@ -238,7 +238,7 @@ class JointProfile(JointResult):
         share = self.question.target_fraction
         told = (
             f"The detector stands for about {self.value.records:.0f} records of all holders. Its"
-            f" threshold is meant to flag {share:.3g} of them"
+            f" threshold is meant to flag {100 * share:.3g} % of them"
         )
         flagged = self.value.share_beyond(self.value.threshold(share))
         if flagged is None:

@@ -234,7 +234,7 @@ class ExactOutliers(OutlierQuestion):
             screened,
             f"Values are rounded to 1/{self.steps()} of the radius.",
             f"The three computing parties need about {made.core_seconds():.2g} core-seconds"
-            f" together. Each sends about {made.bytes_sent() / 1e6:.2g} MB.",
+            f" together. Each sends about {made.bytes_sent() / 1e6:,.1f} MB.",
             NOT_PROTECTED,
         ]
 

@@ -201,10 +201,13 @@ class GrpcChannel(Channel):
                 refused = "refused" in reason.lower()
                 handshakes += not refused
                 if handshakes >= HANDSHAKE_TRIES or "certificate" in reason.lower():
-                    raise ProtocolAborted(
-                        f"The aggregator at {roster.address} and this party do not accept each"
-                        " other's certificates. Compare rosters and certificates."
-                    ) from None
+                    why = (
+                        "cannot be found: its name has no address here. Check it in the roster."
+                        if "resol" in reason.lower()
+                        else "and this party do not accept each other's certificates. Compare"
+                        " rosters and certificates."
+                    )
+                    raise ProtocolAborted(f"The aggregator at {roster.address} {why}") from None
                 if monotonic() > deadline:
                     raise ProtocolAborted(
                         f"No aggregator answered at {roster.address} within {seconds:g} seconds."
