@@ -19,7 +19,14 @@ from privod.cli import app, main, output
 from privod.cli.app import GROUPS
 from privod.curator import Curator
 from privod.engines.size import SizeClass
-from privod.errors import BudgetExceeded, InvalidParameter, NeedsConfirmation, NoPromise, NotFound
+from privod.errors import (
+    BudgetExceeded,
+    InvalidData,
+    InvalidParameter,
+    NeedsConfirmation,
+    NoPromise,
+    NotFound,
+)
 from privod.progress import report
 from privod.query.catalog import QUERIES, release_from_json
 from privod.query.offers import GOALS
@@ -200,9 +207,30 @@ def test_a_charge_for_what_was_lost_elsewhere_says_what_it_leaves_and_must_be_co
         (("open", "patients", "--epsilon", "1", "--adjacency", "{"), InvalidParameter, "JSON"),
         (
             ("register", "more", "patients.csv", "--domain", "nowhere.json"),
-            InvalidParameter,
-            "domain must be a JSON file",
+            InvalidData,
+            "no file 'nowhere.json'",
         ),
+        (
+            ("register", "more", "patients.csv", "--domain", "patients.csv"),
+            InvalidParameter,
+            "domain must be JSON (Expecting value: line 1 column 1",
+        ),
+        (
+            ("ask", "patients", "histogram", "columns=age", "epsilon=0.1", "epsilon=1"),
+            InvalidParameter,
+            "epsilon must be given once",
+        ),
+        (
+            ("ask", "patients", "rare-counts"),
+            InvalidParameter,
+            "columns, max_crowd and epsilon must be given",
+        ),
+        (
+            ("admit", "patients", "p5", "--reason", "asked"),
+            InvalidParameter,
+            "person must be JSON, got 'p5'. `privod guarantee outlier-context`",
+        ),
+        (("runs", "--record", "nowhere.json"), InvalidData, "no file 'nowhere.json'. Name the"),
         (
             ("ask", "patients", "histogram", "columns=age", "epsilon=1", "--picture", "p.gif"),
             InvalidParameter,

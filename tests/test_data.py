@@ -276,7 +276,12 @@ def test_a_source_of_no_known_kind_is_refused() -> None:
         (lambda: Domain((Numeric("x", 0, 1),), "p", 0), "max_rows_per_person must be at least 1"),
         (lambda: Domain.from_json({"columns": [{"name": "x"}]}), "the column 'x' must have a name"),
         (lambda: Domain.from_json({"columns": 3}), "domain must have a list of columns"),
+        (lambda: Domain.from_json({"colums": []}), r"domain must .*got \['colums'\]"),
         (lambda: Domain.from_json({"columns": [], "x": 1}), "domain has unknown entries"),
+        (
+            lambda: Domain.from_json({"columns": [{"name": "a"}], "max_rows_per_person": 1}),
+            "max_rows_per_person needs a person column",
+        ),
         (lambda: DOMAIN.numeric(("sex",)), "columns must be numeric columns, got 'sex'"),
         (lambda: DOMAIN.categorical(("sex", "sex")), "columns must differ"),
     ],

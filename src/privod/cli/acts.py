@@ -15,7 +15,7 @@ from privod.cli.options import DEFAULT_LOCATION, AsJson, At, DatabaseUrl, Direct
 from privod.cli.output import emit, words
 from privod.curator import Curator
 from privod.curator.protection import crowd_figures
-from privod.errors import NeedsConfirmation
+from privod.errors import InvalidParameter, NeedsConfirmation
 from privod.ledger.acts import ACTS, Act, OpenBudget, Part, parts_of
 from privod.privacy import adjacency_from_text
 from privod.wire.acts import shown
@@ -89,6 +89,9 @@ def _told(part: Part) -> inspect.Parameter:
 
 
 def _read(part: Part, typed: Any) -> Any:
+    if part.kind == "adjacency" and part.first and not typed.lstrip().startswith("{"):
+        way_out = "`privod guarantee outlier-context` with the question's parameters prints it."
+        raise InvalidParameter(part.name, "must be JSON", typed, way_out)
     return adjacency_from_text(typed).to_json() if part.kind == "adjacency" else typed
 
 

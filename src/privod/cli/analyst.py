@@ -94,6 +94,8 @@ def _query(name: str, settings: list[str] | None) -> Any:
             near = did_you_mean(key, known)
             way_out = f"{near} Write NAME=VALUE with one of {', '.join(known)}.".strip()
             raise InvalidParameter("a parameter", "must be one of the question's", setting, way_out)
+        if key in given:
+            raise InvalidParameter(key, "must be given once", setting, "Leave one of them out.")
         given[key] = known[key].read(text)
     return kind.from_parameters(given)
 

@@ -16,7 +16,7 @@ import typer
 from privod.cli.app import app
 from privod.cli.options import DEFAULT_LOCATION, AsJson, At, curator_at, read_domain, read_json
 from privod.cli.output import emit, progress_bars, words
-from privod.errors import InvalidParameter, ProtocolAborted
+from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.progress import listening
 
 if TYPE_CHECKING:
@@ -293,8 +293,8 @@ def _ledger(record: Path) -> SentRecords:
     from privod.joint.contributions import Contributions
 
     if not record.is_file():
-        way_out = "Name the file that `privod party --record` keeps."
-        raise InvalidParameter("record", "must be a ledger of runs", str(record), way_out)
+        way_out = "Name the ledger of runs that `privod party --record` keeps."
+        raise InvalidData(f"There is no file {str(record)!r}. {way_out}")
     return Contributions(record).sent()
 
 

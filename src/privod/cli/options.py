@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from privod.errors import InvalidParameter
+from privod.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
     from privod.client import AnyCurator, Client
@@ -64,8 +64,11 @@ def read_json(path: Path, name: str, way_out: str) -> Any:
     """What a JSON file holds."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InvalidParameter(name, "must be a JSON file", str(path), way_out) from None
+    except OSError:
+        raise InvalidData(f"There is no file {str(path)!r}. Check the path.") from None
+    except ValueError as problem:
+        rule = f"must be JSON ({problem})"
+        raise InvalidParameter(name, rule, str(path), way_out) from None
 
 
 def read_domain(path: Path) -> Domain:

@@ -21,7 +21,8 @@ from privod.data.domain import Domain
 from privod.errors import InvalidParameter
 
 FORM = (
-    "Write {'country': ['DE', 'FR'], 'amount': {'from': 10000}}, or 'amount >= 10000' in the shell."
+    "Write {'country': ['DE', 'FR'], 'amount': {'from': 10000}}; in the shell 'amount >= 10000' or"
+    " 'amount <= 500', both ends included."
 )
 SEVERAL = re.compile(r"\n| and ")
 MOST_CONDITIONS = 20

@@ -161,10 +161,14 @@ class Domain:
         """Read a declaration, such as the one `to_json` writes."""
         form = 'Write {"columns": [{"name": "age", "low": 0, "high": 120}, ...]}.'
         if not isinstance(data, dict) or not isinstance(data.get("columns"), list):
-            raise InvalidParameter("domain", "must have a list of columns", type(data), form)
+            entries = sorted(data) if isinstance(data, dict) else type(data)
+            raise InvalidParameter("domain", "must have a list of columns", entries, form)
         unknown = sorted(set(data) - {"columns", "title", "person", "max_rows_per_person"})
         if unknown:
             raise InvalidParameter("domain", "has unknown entries", unknown, form)
+        if "max_rows_per_person" in data and data.get("person") is None:
+            way_out = "Name it, as in 'person': 'patient_id', or leave the cap out."
+            raise InvalidParameter("max_rows_per_person", "needs a person column", None, way_out)
         titles: dict[str, Any] = {}
         columns = tuple(_column_of(entry, titles) for entry in data["columns"])
         rows = data.get("max_rows_per_person", 1)

@@ -22,7 +22,7 @@ from privod.query.frames import as_csv, as_frame
 from privod.query.html import figure, release_html
 from privod.query.memory import folding_bytes
 from privod.query.preview import Preview
-from privod.texts import did_you_mean
+from privod.texts import did_you_mean, listed
 
 Value = TypeVar("Value")
 
@@ -247,7 +247,7 @@ class Query(ABC, Generic[Value]):
         try:
             return cls(**given)
         except TypeError as problem:
-            missing = " and ".join(re.findall(r"'(\w+)'", str(problem).rpartition(": ")[2]))
+            missing = listed(re.findall(r"'(\w+)'", str(problem).rpartition(": ")[2]))
             way_out = f"`privod questions {cls.name}` explains it."
             raise InvalidParameter(
                 missing or "every parameter", "must be given", None, way_out

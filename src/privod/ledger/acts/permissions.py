@@ -31,7 +31,7 @@ class AdmitPerson(Act[int]):
     title: ClassVar[str] = "Admit a person"
     result: ClassVar[str] = "entry"
     person: Annotated[
-        SameContexts, Told("JSON, as 'privod guarantee outlier-context-...' prints it.", first=True)
+        SameContexts, Told("JSON, as 'privod guarantee outlier-context ...' prints it.", first=True)
     ]
     reason: Reason
     isolating: Annotated[bool, Told("Insist on a detector that one record decides.")] = False
@@ -137,7 +137,7 @@ class LimitToken(Act[None]):
             ZcdpBudget.of(limit.epsilon, limit.delta, share)
         ids = [token_id(str(row[0])) for row in connection.execute("SELECT hash FROM tokens")]
         if self.token not in ids:
-            raise NotFound("There is no such token. See the list of tokens.")
+            raise NotFound("There is no such token. `privod token list` lists them.")
         told = {"token": self.token, "limit": limit.to_json()}
         self.enter(connection, "limit", told, state.number, self.adjacency)
         connection.execute(
