@@ -18,7 +18,7 @@ demo: $(VENV)/ready-demo  ## set up and tell a story on sample data, with pictur
 	$(BIN)/privod demo
 
 serve: $(VENV)/ready-demo $(VENV)/ready-server  ## a server on this machine with sample data, its tokens printed
-	$(BIN)/privod serve --sample
+	$(BIN)/privod serve --sample $(ARGS)
 
 test: lint system  ## set everything up; format, lint, floors, then types beside the tests
 	@$(MAKE) --no-print-directory --jobs 2 types tests
