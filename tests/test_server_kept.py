@@ -144,6 +144,9 @@ def test_one_token_is_never_shown_what_was_kept_for_another(server: Running) -> 
     assert left[0] == left[2]
     assert left[0]["left_to_you"] is not None
     assert left[1]["left_to_you"] is None
+    with server.browser(first) as hers, server.browser(second) as another:
+        assert "; to you epsilon 1.5)" in hers.get("/data/patients/ask").text
+        assert "to you" not in another.get("/data/patients/ask").text
 
 
 def test_a_charge_looks_at_the_ledger_and_never_at_what_is_kept(

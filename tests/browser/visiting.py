@@ -111,6 +111,7 @@ class Visit:
     def photograph(self, name: str, looks: Sequence[Look] = EVERY_LOOK) -> None:
         """Take the page's picture in some looks, and check what can be checked without eyes."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.wait_for_load_state()  # a page is there before its end is
         for scheme, width in looks:
             self.page.set_viewport_size({"width": width, "height": HEIGHT})
             self.page.emulate_media(color_scheme=scheme)

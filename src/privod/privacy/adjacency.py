@@ -137,7 +137,8 @@ class InCrowd(CrowdAdjacency):
         return 1 if nested or wider.crowd <= 1 else None
 
     def _near(self, *_: str) -> str:
-        return f"within {self.radius:g} of it over {', '.join(self.columns)}, itself included,"
+        near = f"within {self.radius:g} of it over" if self.radius else "of the same"
+        return f"{near} {', '.join(self.columns)}, itself included,"
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ def draw(release: Release[CountedOutliers]) -> Figure:
     query, value = release.query, release.value
     assert isinstance(query, OutlierCount)  # noqa: S101 - what a release of such a count answers
     margin = query.margin(value)
-    title = f"Outliers: {value.count:,} ± {margin:,} (95 % confidence)"
-    figure, axes = blank(title, height=2.0)
+    figure, axes = blank(f"Outliers: {value.count:,} ± {margin:,} (95 % confidence)", height=2.0)
     axes.barh(["outliers"], [value.count], height=0.5, color=ACCENT)
     axes.errorbar([value.count], ["outliers"], xerr=[margin], color=INK, capsize=4, fmt="o")
     axes.axvline(0, color=MUTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import partial
 from textwrap import shorten
 from typing import Any
 
@@ -18,7 +19,7 @@ from privod.curator import fitting
 from privod.curator.work import JobRecord
 from privod.data.mock import mock_rows
 from privod.errors import InvalidParameter, NoPromise, PrivodError
-from privod.ledger.prices import BEGUN, Price
+from privod.ledger.prices import BEGUN
 from privod.privacy import Guarantee
 from privod.query.catalog import kind_of, query_from_json
 from privod.query.offers import GOALS, offers
@@ -59,10 +60,7 @@ def questions(request: Request) -> Response:
     """The questions that these columns allow by goal, each with what a useful answer costs."""
     site, token = site_of(request), visitor_of(request).token
     dataset = site.dataset(request.path_params["dataset"])
-
-    def price(query: Query[Any]) -> Price:
-        return site.curator.price(query, dataset.name, token=token)
-
+    price = partial(site.curator.price, of=dataset.name, token=token)
     key = ("offers", dataset.name, token)
     found = site.kept.figure(key, lambda: offers(dataset.domain, price))
     goals = [{"id": goal, "title": GOALS[goal], "offers": some} for goal, some in found.items()]

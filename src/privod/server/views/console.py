@@ -173,7 +173,8 @@ def _data_set(request: Request, answers: list[Summary] | None) -> str:
     site, visitor = site_of(request), visitor_of(request)
     dataset = site.dataset(request.path_params["dataset"])
     budgets = site.budget(dataset.name, visitor.token)
-    shown = {"dataset": dataset, "budgets": budgets, "answers": answers}
+    asked = [one for one in site.curator.requests(dataset.name) if one.decision == "open"]
+    shown = {"dataset": dataset, "budgets": budgets, "answers": answers, "asked": len(asked)}
     return rendered(request, "data_set.html", shown)
 
 

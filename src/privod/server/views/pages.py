@@ -91,7 +91,7 @@ def _settings(adjacency: Adjacency) -> str:
     """What tells two budgets of one name apart."""
     given = {key: value for key, value in adjacency.to_json().items() if key != "name"}
     return ", ".join(
-        f"{key} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+        f"{key} {', '.join(map(str, value)) if isinstance(value, tuple) else value}"
         for key, value in given.items()
     )
 
