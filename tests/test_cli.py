@@ -142,7 +142,8 @@ def test_a_narrow_terminal_breaks_no_name_of_a_budget(
 
 def test_a_release_and_its_picture_are_written(patients: Path) -> None:
     setting = ("histogram", "columns=age,sex", "epsilon=0.5")
-    run("ask", "patients", *setting, "--out", "r.json", "--csv", "r.csv", "--picture", "p.svg")
+    files = ("--out", "r.json", "--csv", "r.csv", "--picture", "p.svg")
+    assert "Written: r.json, r.csv and p.svg." in run("ask", "patients", *setting, *files)
     written = json.loads((patients / "r.json").read_text())
     assert written["query"]["name"] == "histogram"
     assert (patients / "r.csv").read_bytes().decode() == release_from_json(written).to_csv()
@@ -235,6 +236,11 @@ def test_a_charge_for_what_was_lost_elsewhere_says_what_it_leaves_and_must_be_co
             ("ask", "patients", "histogram", "columns=age", "epsilon=1", "--picture", "p.gif"),
             InvalidParameter,
             "picture must end in",
+        ),
+        (
+            ("ask", "patients", "histogram", "columns=age", "epsilon=1", "--csv", "gone/a.csv"),
+            InvalidData,
+            "no folder 'gone' to write to",
         ),
     ],
 )

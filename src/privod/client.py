@@ -46,12 +46,7 @@ from privod.wire.connection import (
     as_nouns,
     path_of,
 )
-from privod.wire.reading import (
-    read,
-    read_answer,
-    read_entry,
-    read_registered,
-)
+from privod.wire.reading import read, read_answer, read_entry, read_registered
 
 __all__ = ["Client", "connect"]
 

@@ -13,10 +13,17 @@ import typer
 
 from privod import wire
 from privod.cli.app import app
-from privod.cli.options import DEFAULT_LOCATION, AsJson, At, curator_at, server_at
+from privod.cli.options import (
+    DEFAULT_LOCATION,
+    AsJson,
+    At,
+    check_written,
+    curator_at,
+    server_at,
+)
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation, Unavailable
-from privod.texts import check_text, did_you_mean
+from privod.texts import check_text, did_you_mean, listed
 
 if TYPE_CHECKING:
     from privod.query.query import Query
@@ -233,8 +240,7 @@ def ask(
         _list_offers(dataset, at, as_json)
         return
     query = _query(question, settings)
-    if picture is not None and picture.suffix not in (".svg", ".png"):
-        raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
+    check_written(out, csv, picture=picture)
     with curator_at(at) as curator:
         domain = curator.dataset(dataset).domain
         adapted = curator.adapted(query, dataset)
@@ -260,6 +266,7 @@ def ask(
 
         write = pictures.svg if picture.suffix == ".svg" else pictures.png
         picture.write_bytes(write(pictures.draw(release, domain.titles)))
+    written = [str(file) for file in (out, csv, picture) if file is not None]
     paid = "It was answered before and cost nothing." if answer.stored else _paid(answer)
     emit(
         wire.Answer.with_cost(answer),
@@ -269,6 +276,7 @@ def ask(
         words(release.guarantee.sentence()),
         words(_not_protected(query)),
         words(paid),
+        words(f"Written: {listed(written)}." if written else ""),
     )
 
 

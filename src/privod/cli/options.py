@@ -60,6 +60,17 @@ def dialect_of(separator: str, **given: Any) -> CsvDialect:
     return CsvDialect(separator="\t" if separator == "tab" else separator, **given)
 
 
+def check_written(*files: Path | None, picture: Path | None) -> None:
+    """Refuse what cannot be written, before anything is paid for it."""
+    if picture is not None and picture.suffix not in (".svg", ".png"):
+        raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
+    if picture is not None:
+        import privod.pictures.canvas  # noqa: F401 - without matplotlib it says what to install
+    for file in (*files, picture):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise InvalidData(f"There is no folder {str(file.parent)!r} to write to. Make it.")
+
+
 def read_json(path: Path, name: str, way_out: str) -> Any:
     """What a JSON file holds."""
     try:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privod.cli.app import app
-from privod.cli.options import AsJson, DecimalMark, Encoding, Separator, Thousands, dialect_of
+from privod.cli.options import (
+    AsJson,
+    DecimalMark,
+    Encoding,
+    Separator,
+    Thousands,
+    check_written,
+    dialect_of,
+)
 from privod.cli.output import emit, table, words
 from privod.errors import InvalidParameter
 
@@ -67,8 +75,7 @@ def score(
     if records.suffix.lower() not in (".csv", ".parquet"):
         way_out = "Convert it to CSV or Parquet."
         raise InvalidParameter("records", "must end in .csv or .parquet", records.name, way_out)
-    if picture is not None and picture.suffix not in (".svg", ".png"):
-        raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
+    check_written(out, picture=picture)
     from privod.query import scoring
     from privod.query.saved import read_scorable
 

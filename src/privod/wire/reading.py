@@ -7,12 +7,7 @@ from fractions import Fraction
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from privod import wire
-from privod.curator import (
-    Answer,
-    DataSet,
-    Entry,
-    Registered,
-)
+from privod.curator import Answer, DataSet, Entry, Registered
 from privod.data import Domain, IntakeReport
 from privod.privacy import Adjacency, adjacency_from_json
 from privod.query.catalog import release_from_json
