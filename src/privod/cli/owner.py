@@ -157,7 +157,8 @@ def register(
         if as_json or not typer.confirm(f"{said}\nRegister what is left?"):
             raise
         registered, budgets = take(True)
-    text = f"Registered {name!r} with {len(declared.columns)} columns. {_next(registered, budgets)}"
+    n = len(declared.columns)
+    text = f"Registered {name!r} with {n} column{'s' * (n != 1)}. {_next(registered, budgets)}"
     told = f"Analysts see that it has at most {size} records (--most-records), and not how many."
     shown = (text, told, FOR_OWNER, *registered.sentences())
     emit(wire.Registered.of(registered), as_json, *map(words, shown))

@@ -132,7 +132,8 @@ def _assumed(preview: Preview, records: int | None, expected: int | None) -> str
     if expected is None and records is None:
         return ""
     unsure = "may not" if preview.loose else "cannot"
-    told = f"Up to {preview.noise:,} records {unsure} be told from noise"
+    few = f"{preview.noise:,} record{'s' * (preview.noise != 1)}"
+    told = f"Up to {few} {unsure} be told from noise"
     counted = _counted(preview, records, expected)
     return f"{told}. {'Assumed' if expected is None else 'Expected'}: {counted}."
 
