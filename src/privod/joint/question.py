@@ -156,7 +156,7 @@ class JointResult(ABC):
 
     @abstractmethod
     def stated(self) -> dict[str, Any]:
-        """What a signed transcript says of the result: digests, never a record."""
+        """What a signed transcript says of the result, never of a record."""
 
     def write(self, folder: Path, stem: str, ids: Sequence[str] | None) -> None:
         """Write the rows that are flagged, together or alone, into a file of the party alone."""
