@@ -21,16 +21,15 @@ from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded, smooth
 from privod.mechanisms.noise import LARGEST_SCALE
 from privod.mechanisms.smooth import (
-    SMALLEST_GROWTH,
     SmoothGaussian,
     SmoothHeavy,
     SmoothLaplace,
     SmoothNoise,
-    Staircase,
     discrete_gaussian,
     discrete_laplace,
     has_real_zero,
 )
+from privod.mechanisms.staircase import SMALLEST_GROWTH, Staircase
 from privod.privacy import Loss
 from tests.reference.mechanisms import probability
 

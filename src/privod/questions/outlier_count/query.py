@@ -20,26 +20,15 @@ from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.smooth import (
     GAUSSIAN_EPSILON,
     LEAST_GAUSSIAN_EPSILON,
-    SMALLEST_GROWTH,
     SmoothGaussian,
     SmoothHeavy,
     SmoothLaplace,
     SmoothNoise,
 )
-from privod.privacy import (
-    AddRemove,
-    Cost,
-    Guarantee,
-    Loss,
-    Replace,
-    Statement,
-    positive,
-)
+from privod.mechanisms.staircase import SMALLEST_GROWTH
+from privod.privacy import AddRemove, Cost, Guarantee, Loss, Replace, Statement, positive
 from privod.privacy.loss import as_exact
-from privod.query.checks import (
-    LARGEST_COUNT,
-    ExactNumber,
-)
+from privod.query.checks import LARGEST_COUNT, ExactNumber
 from privod.query.crowd_bounds import (
     LEAST_DELTA,
     GroupedCover,
@@ -49,9 +38,7 @@ from privod.query.crowd_bounds import (
     least_bound,
 )
 from privod.query.crowd_count import CrowdCount, crowd_in_words
-from privod.query.distances import (
-    EXAMPLE_RADIUS,
-)
+from privod.query.distances import EXAMPLE_RADIUS
 from privod.query.memory import MOST_COMPARED, cover_bytes, crowd_bytes
 from privod.query.preview import CERTAINTY, Preview, of_counts
 from privod.query.query import Release
