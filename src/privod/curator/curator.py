@@ -12,11 +12,11 @@ from privod.curator.duplicates import same_rows
 from privod.curator.protection import (
     SAMPLE,
     Protection,
-    check_narrow,
+    narrow_groups,
     try_report,
     who_is_protected,
 )
-from privod.curator.registration import check_registration
+from privod.curator.registration import check_registration, check_second_ledger
 from privod.curator.results import Answer, Registered
 from privod.curator.rows import KeptRows, RowStore, Tables
 from privod.curator.server_notes import ServerNotes
@@ -30,13 +30,7 @@ from privod.engines.connecting import connected
 from privod.engines.lakes import InPlace
 from privod.engines.size import IN_MEMORY, UNLESS_DECLARED, SizeClass
 from privod.engines.source import Engine
-from privod.errors import (
-    AlreadyExists,
-    InvalidParameter,
-    NeedsConfirmation,
-    NotFound,
-    Unavailable,
-)
+from privod.errors import AlreadyExists, InvalidParameter, NeedsConfirmation, NotFound, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.acts import Act, OpenBudget, read_requests
@@ -45,14 +39,14 @@ from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.chain import Entry
 from privod.ledger.database import Connection, Database
 from privod.ledger.engines import holds_ledger, open_database, witnesses_of
-from privod.ledger.prices import Price, check_meaning
+from privod.ledger.prices import Price
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
 from privod.ledger.store import DataSet, short_text
 from privod.ledger.values import Request, Verification
 from privod.ledger.verification import verify
 from privod.ledger.witness import Head, Witnesses
-from privod.privacy import Adjacency, AdmittedContexts, Loss, SameContexts
+from privod.privacy import Adjacency, Loss, SameContexts
 from privod.query.query import Query, Release
 
 Done = TypeVar("Done")
@@ -229,7 +223,9 @@ class Curator:
             check_registration(connection, name, domain, continues)
         if isinstance(source, InPlace):
             source = source.look_up(domain, self._rows.engine)
-            self._refuse_second_ledger(source.table, continues)
+            root = None if continues is None else self.dataset(continues).root
+            with self.database.reading() as connection:
+                check_second_ledger(connection, self._rows, source.table, root)
         folder, seal, report = (keep or self._rows.keep)(
             source, domain, dialect, size, confirmed=confirmed, intake=intake
         )
@@ -242,20 +238,6 @@ class Curator:
             self._rows.forget(folder)  # only then is it sure that nothing was entered
             raise
         return Registered(dataset, report, self.same_rows_as(name))
-
-    def _refuse_second_ledger(self, table: str, continues: str | None) -> None:
-        """Refuse a table in place under two budgets; its versions share one ledger."""
-        root = None if continues is None else self.dataset(continues).root
-        with self.database.reading() as connection:
-            used = connection.execute(
-                "SELECT name, folder, root FROM datasets WHERE retired IS NULL"
-            )
-            names = [name for name, at, of in used if of != root and self._rows.table(at) == table]
-        if names:
-            raise AlreadyExists(
-                f"This table is registered in place as {names[0]!r}, with budgets of its own."
-                f" Versions of one table share them: add --continues {names[0]}."
-            )
 
     @property
     def rows_folder(self) -> Path:
@@ -304,20 +286,10 @@ class Curator:
         """Where the rows are, and each narrow promise; if there are several, all of them too."""
         with self.database.reading() as connection:
             dataset = store.find_dataset(connection, of)
-            budgets = ledger.budgets_of(connection, dataset.root)
-            persons = admitted(connection, dataset.root)
+            groups = narrow_groups(connection, dataset, adjacency)
             folder, seal = store.where_rows_are(connection, of)
-        opened = [one.adjacency for one in budgets if one.role != "main" and one.closed is None]
-        asked = dict.fromkeys([*opened, *([] if adjacency is None else [adjacency])])
-        narrow: list[Adjacency] = []
-        for one in asked:
-            narrow += persons if isinstance(one, AdmittedContexts) else [one]
-        for one in narrow:
-            check_meaning(one, dataset.domain)
-        check_narrow(narrow)
         if not self._rows.has(folder):
             raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
-        groups = [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
         return self._rows.kept(folder, seal, dataset.domain), groups
 
     def datasets(self) -> tuple[DataSet, ...]:

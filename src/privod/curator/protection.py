@@ -13,12 +13,18 @@ from numpy.typing import NDArray
 from privod.data import Domain, Table
 from privod.data.mock import mock_table
 from privod.errors import InvalidParameter, PrivodError, Unavailable
+from privod.ledger.admissions import admitted
+from privod.ledger.chain import budgets_of
+from privod.ledger.database import Connection
+from privod.ledger.prices import check_meaning
+from privod.ledger.store import DataSet
 from privod.mechanisms import secure
 from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.for_owner import contexts_moved, rows_alike
 from privod.outliers.crowds.distance import crowds
 from privod.privacy import (
     Adjacency,
+    AdmittedContexts,
     BetweenTails,
     CrowdAdjacency,
     InAlikeCrowd,
@@ -106,6 +112,21 @@ def check_narrow(adjacencies: Sequence[Adjacency]) -> None:
             rule = "must be in-crowd, in-alike-crowd, between-tails or same-contexts"
             way_out = "Give a crowd, or same-contexts for each admitted person."
             raise InvalidParameter("adjacencies", rule, adjacency.name, way_out)
+
+
+def narrow_groups(
+    connection: Connection, dataset: DataSet, adjacency: Adjacency | None
+) -> list[list[Adjacency]]:
+    """Each narrow promise that is open, and one that is thought of; if several, all of them too."""
+    budgets, persons = budgets_of(connection, dataset.root), admitted(connection, dataset.root)
+    opened = [one.adjacency for one in budgets if one.role != "main" and one.closed is None]
+    narrow: list[Adjacency] = []
+    for one in dict.fromkeys([*opened, *([] if adjacency is None else [adjacency])]):
+        narrow += persons if isinstance(one, AdmittedContexts) else [one]
+    for one in narrow:
+        check_meaning(one, dataset.domain)
+    check_narrow(narrow)
+    return [[one] for one in narrow] + ([narrow] if len(narrow) > 1 else [])
 
 
 def try_report(domain: Domain, adjacencies: Sequence[Adjacency]) -> None:

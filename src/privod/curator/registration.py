@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from privod.curator.rows import RowStore
 from privod.data import Domain
 from privod.errors import AlreadyExists, InvalidParameter, NotFound
 from privod.ledger import chain as ledger
@@ -34,3 +35,16 @@ def check_registration(
         if state.closed is None:
             check_possible(state.adjacency, {name: domain})
     return root
+
+
+def check_second_ledger(
+    connection: Connection, rows: RowStore, table: str, root: str | None
+) -> None:
+    """Refuse a table in place under two budgets; its versions share one ledger."""
+    used = connection.execute("SELECT name, folder, root FROM datasets WHERE retired IS NULL")
+    names = [name for name, at, of in used if of != root and rows.table(at) == table]
+    if names:
+        raise AlreadyExists(
+            f"This table is registered in place as {names[0]!r}, with budgets of its own."
+            f" Versions of one table share them: add --continues {names[0]}."
+        )

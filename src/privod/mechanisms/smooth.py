@@ -24,7 +24,7 @@ from privod.mechanisms.coins import bernoulli, bernoulli_exp, damped_logistic
 from privod.mechanisms.law import Law, Lost, Unlike
 from privod.mechanisms.noise import LARGEST_SCALE, DiscreteLaplace, Geometric
 from privod.mechanisms.randomness import Randomness
-from privod.mechanisms.staircase import Staircase
+from privod.mechanisms.staircase import SMALLEST_GROWTH, Staircase
 from privod.privacy import Loss, Number, positive
 from privod.privacy.certified import exp_above, exp_below, log_above
 
