@@ -8,13 +8,13 @@ in at least b_t tables, more than p' neighbors.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privod.errors import ProtocolAborted
 from privod.joint.letters import pass_on
-from privod.joint.published.question import PublishedOutliers
 from privod.joint.published.secure_sum import LARGEST_SUM, add_up, contribute
 from privod.joint.published.union import Union, host_union, point_of
 from privod.joint.question import Seat
@@ -32,6 +32,9 @@ from privod.outliers.hashing.tables import (
     find_suspects,
 )
 from privod.progress import track
+
+if TYPE_CHECKING:
+    from privod.joint.published.question import PublishedOutliers
 
 SEED_BYTES = 32
 LARGEST_SIZE = 2**31  # records: counts and totals fit their words with a sign
