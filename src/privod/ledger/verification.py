@@ -33,13 +33,7 @@ from privod.ledger.replay import (
 )
 from privod.ledger.values import Verification
 from privod.ledger.witness import Head, Witnesses
-from privod.privacy import (
-    AdmittedContexts,
-    Cost,
-    Loss,
-    SameContexts,
-    Zcdp,
-)
+from privod.privacy import AdmittedContexts, Cost, Loss, SameContexts, Zcdp
 from privod.progress import track
 from privod.query.catalog import known_kind
 from privod.query.query import canonical_json

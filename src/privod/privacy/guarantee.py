@@ -7,13 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InvalidParameter, NoPromise
-from .adjacency import (
-    AddRemove,
-    Adjacency,
-    AdmittedContexts,
-    SameContexts,
-    adjacency_from_json,
-)
+from .adjacency import AddRemove, Adjacency, AdmittedContexts, SameContexts, adjacency_from_json
 from .loss import Loss, decimal_text
 
 ROWS = "rows_per_person"

@@ -32,13 +32,7 @@ from privod.privacy import (
     Zcdp,
 )
 from privod.privacy.loss import as_exact
-from privod.query.checks import (
-    LARGEST_COUNT,
-    ExactNumber,
-    column_names,
-    dp_adjacency,
-    whole_number,
-)
+from privod.query.checks import LARGEST_COUNT, ExactNumber, column_names, dp_adjacency, whole_number
 from privod.query.conditional import Conditional
 
 Value = TypeVar("Value")

@@ -16,12 +16,7 @@ from numpy.typing import NDArray
 from privod.data import Table
 from privod.data.folding import SomeRows
 from privod.mechanisms.smooth import SmoothNoise
-from privod.outliers.crowds.by_space import (
-    CreditsBySpace,
-    boxes_around,
-    credits_of,
-    n_boxes,
-)
+from privod.outliers.crowds.by_space import CreditsBySpace, boxes_around, credits_of, n_boxes
 from privod.outliers.crowds.cover import Cover
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.outliers.crowds.packing import packing_number

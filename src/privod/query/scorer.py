@@ -30,13 +30,7 @@ from privod.errors import InvalidData, InvalidParameter
 from privod.privacy import Guarantee
 from privod.privacy.guarantee import merged_promise
 from privod.query.explanation import Explanation
-from privod.query.release_file import (
-    ArrayOf,
-    build_from_file,
-    build_from_json,
-    signed,
-    write_file,
-)
+from privod.query.release_file import ArrayOf, build_from_file, build_from_json, signed, write_file
 
 __all__ = ["Explanation", "Scorable", "Scorer"]
 

@@ -35,16 +35,7 @@ from privod.server.http.middleware import API_PREFIX, Middleware
 from privod.server.jobs.workers import load_library
 from privod.server.limits import BeingDrawn
 from privod.server.site import Site
-from privod.server.views import (
-    acts,
-    analyst,
-    answers,
-    api,
-    comparing,
-    console,
-    narrow,
-    owner,
-)
+from privod.server.views import acts, analyst, answers, api, comparing, console, narrow, owner
 from privod.server.views.pages import error_page
 from privod.wire import Failure, kind_of, problem_of
 

@@ -7,16 +7,7 @@ import types
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ..errors import InvalidData, InvalidParameter
 from ..privacy import Adjacency, adjacency_from_json, exact

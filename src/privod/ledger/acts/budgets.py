@@ -17,15 +17,7 @@ from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
 from privod.ledger.coexistence import check_beside, check_not_ended, check_unit, ends_with
 from privod.ledger.database import Connection
 from privod.ledger.prices import begun_with, check_meaning, costs_before, gives_up
-from privod.privacy import (
-    AddRemove,
-    Adjacency,
-    CrowdAdjacency,
-    Loss,
-    Replace,
-    ZcdpBudget,
-    positive,
-)
+from privod.privacy import AddRemove, Adjacency, CrowdAdjacency, Loss, Replace, ZcdpBudget, positive
 
 Reason = Annotated[str, Told("Why; stands in the ledger.")]
 Under = Annotated[Adjacency, Told("", usual="add-remove")]

@@ -26,13 +26,7 @@ from privod.query.checks import (
     typical_radius,
     whole_number,
 )
-from privod.query.labels import (
-    Labels,
-    answer_by_edits,
-    chance_in_words,
-    chance_of_error,
-    labeled,
-)
+from privod.query.labels import Labels, answer_by_edits, chance_in_words, chance_of_error, labeled
 from privod.query.likeness import Entry, end_of
 from privod.query.near import Alike, Distance, Near, near_of, tenths
 from privod.query.preview import Preview

@@ -18,11 +18,7 @@ from privod.mechanisms import DiscreteLaplace, Randomness
 from privod.mechanisms.noise import LARGEST_SCALE
 from privod.outliers.crowds.packing import packing_number
 from privod.privacy import Adjacency, Guarantee, Replace, positive
-from privod.query.checks import (
-    LARGEST_COUNT,
-    ExactNumber,
-    whole_number,
-)
+from privod.query.checks import LARGEST_COUNT, ExactNumber, whole_number
 from privod.query.crowd_bounds import count_credits, graded_credits
 from privod.query.crowd_count import CrowdCount
 from privod.query.preview import CERTAINTY, Preview

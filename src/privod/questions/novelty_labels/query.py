@@ -14,13 +14,7 @@ from privod.data import Categorical, Domain, Numeric, Table
 from privod.mechanisms import Randomness
 from privod.privacy import AddRemove, Guarantee, Loss, positive
 from privod.query.checks import ExactNumber, column_names, typical_radius
-from privod.query.labels import (
-    Labels,
-    answer_by_edits,
-    chance_in_words,
-    chance_of_error,
-    labeled,
-)
+from privod.query.labels import Labels, answer_by_edits, chance_in_words, chance_of_error, labeled
 from privod.query.likeness import Entry, end_of
 from privod.query.near import Alike, Distance, Near, Tail, tenths
 from privod.query.preview import Preview

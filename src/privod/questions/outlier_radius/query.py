@@ -20,12 +20,7 @@ from privod.mechanisms import PermuteAndFlip, Randomness
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.privacy import AddRemove, Guarantee, positive
 from privod.progress import track
-from privod.query.checks import (
-    LARGEST_COUNT,
-    ExactNumber,
-    checked_radius,
-    whole_number,
-)
+from privod.query.checks import LARGEST_COUNT, ExactNumber, checked_radius, whole_number
 from privod.query.crowd_bounds import GroupedCover, count_sensitivity, local_bound
 from privod.query.crowd_count import CrowdQuestion
 from privod.query.distances import Distances, Scale

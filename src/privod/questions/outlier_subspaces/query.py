@@ -33,12 +33,7 @@ from privod.query.checks import (
     usual_pairs_work,
     whole_number,
 )
-from privod.query.crowd_bounds import (
-    LEAST_DELTA,
-    count_credits,
-    count_outliers,
-    count_sensitivity,
-)
+from privod.query.crowd_bounds import LEAST_DELTA, count_credits, count_outliers, count_sensitivity
 from privod.query.crowd_count import CrowdQuestion
 from privod.query.distances import EXAMPLE_RADIUS, Distances
 from privod.query.memory import cover_bytes, crowd_bytes

@@ -24,15 +24,7 @@ from privod.errors import (
     Unavailable,
 )
 from privod.server.jobs.queue import FairQueue, Taken
-from privod.server.jobs.work import (
-    LEFT_ANSWERING,
-    STOPPED,
-    STOPPED_WAITING,
-    Job,
-    Key,
-    Turn,
-    Work,
-)
+from privod.server.jobs.work import LEFT_ANSWERING, STOPPED, STOPPED_WAITING, Job, Key, Turn, Work
 from privod.server.jobs.workers import Worker
 from privod.server.limits import Limits
 
