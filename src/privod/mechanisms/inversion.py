@@ -32,11 +32,10 @@ class InversionTable:
         self._thresholds = thresholds
         self._codes = codes
         self._floors = _certified_floors(thresholds)
-        first = np.arange(1 << PREFIX_BITS, dtype=np.uint64) << np.uint64(REST_BITS)
-        last = first | np.uint64((1 << REST_BITS) - 1)
-        below = np.searchsorted(self._floors, first, side="left")
-        touched = below != np.searchsorted(self._floors, last, side="right")
-        self._guide = np.where(touched, np.int16(UNDECIDED), codes[below])
+        prefixes = (self._floors >> np.uint64(REST_BITS)).astype(np.intp)
+        within = np.bincount(prefixes, minlength=1 << PREFIX_BITS)
+        below = np.cumsum(within) - within
+        self._guide = np.where(within > 0, np.int16(UNDECIDED), codes[below])
 
     def draw(self, n: int, randomness: Randomness) -> NDArray[np.int16]:
         """Return the codes of `n` independent outcomes."""
