@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,13 @@ ASK = NoveltyLabels(columns=("x", "y"), records=((5.0, 5.0),), epsilon=1, model=
 VALUES = ((5.0, 5.0), (6.5, 5.5), (9.0, 1.0), (4.0, 4.0))
 
 
-def margin_of(text: str, points: Any, record: Any) -> int:
+def margins_of(text: str, points: Any, records: Any) -> tuple[int, ...]:
     table = Table(DOMAIN, {"x": points[:, 0], "y": points[:, 1]})
-    (found,) = model_of(text).margins(table, ("x", "y"), (tuple(record),), 10**6)
+    return tuple(model_of(text).margins(table, ("x", "y"), tuple(map(tuple, records)), 10**6))
+
+
+def margin_of(text: str, points: Any, record: Any) -> int:
+    (found,) = margins_of(text, points, [record])
     return found
 
 
@@ -44,38 +49,44 @@ def rows_of(counts: tuple[int, ...]) -> Any:
 @pytest.mark.parametrize("text", MODELS)
 def test_a_margin_moves_by_at_most_one_and_is_no_more_than_the_true_edits(text: str) -> None:
     """On all tables of up to three copies of four values, for two records."""
-    verdicts = set()
-    for record in (np.array([5.0, 5.0]), np.array([7.0, 5.2])):
-        for counts in itertools.product(range(4), repeat=4):
-            margin = margin_of(text, rows_of(counts), record)
-            verdicts.add(margin >= 0)
-            for place in range(4):
-                more = tuple(n + (place == at) for at, n in enumerate(counts))
-                assert abs(margin_of(text, rows_of(more), record) - margin) <= 1
+    verdicts: set[bool] = set()
+    places = (VALUES[0], (7.0, 5.2))
+
+    @cache
+    def margins(counts: tuple[int, ...]) -> tuple[int, ...]:
+        return margins_of(text, rows_of(counts), places)
+
+    for counts in itertools.product(range(4), repeat=4):
+        verdicts.update(margin >= 0 for margin in margins(counts))
+        for place in range(4):
+            more = tuple(n + (place == at) for at, n in enumerate(counts))
+            for one, other in zip(margins(counts), margins(more), strict=True):
+                assert abs(one - other) <= 1
     assert verdicts == {False, True}
-    record = np.array(VALUES[0])
 
     def verdict(data: tuple[int, ...]) -> bool:
-        return margin_of(text, rows_of(data), record) >= 0
+        return margins(data)[0] >= 0
 
     for counts in ((0, 0, 0, 0), (1, 1, 0, 0), (2, 1, 1, 1), (3, 2, 1, 0)):
         found = edits_by_search(counts, verdict, lambda *_: True, farthest=6)
         assert found is not None
-        assert 1 <= ASK.edits(margin_of(text, rows_of(counts), record)) <= found
+        assert 1 <= ASK.edits(margins(counts)[0]) <= found
 
 
 def test_the_distance_of_the_kth_nearest_is_a_crowd() -> None:
     """2000 cases: far by k-NN distance exactly if the crowd has at most k, itself included."""
     rng = np.random.default_rng(0)
     verdicts = set()
-    for _ in range(500):
-        points, record = rng.uniform(0, 10, (12, 2)), rng.uniform(0, 10, 2)
-        distances = np.sort(np.linalg.norm(points - record, axis=1))
+    for _ in range(125):
+        points, records = rng.uniform(0, 10, (12, 2)), rng.uniform(0, 10, (4, 2))
+        distances = np.sort(np.linalg.norm(points - records[:, None], axis=2))
         for n in (1, 3, 5, 7):
             text = f"crowd(max_crowd={n}, near=distance(radius=2.5))"
-            found = margin_of(text, points, record) >= 0
-            assert found == bool(distances[n - 1] > 2.5)
-            verdicts.add(found)
+            for margin, distance in zip(
+                margins_of(text, points, records), distances[:, n - 1], strict=True
+            ):
+                assert (margin >= 0) == bool(distance > 2.5)
+                verdicts.add(margin >= 0)
     assert verdicts == {False, True}
 
 
