@@ -68,6 +68,15 @@ def test_every_record_is_accounted_for(tmp_path: Path) -> None:
     assert IntakeReport.from_json(json.loads(json.dumps(report.to_json()))) == report
 
 
+def test_a_column_whose_known_cells_are_all_alike_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("sex\nf\nx\nf\n")
+    _, report = read_with_report(tmp_path / "rows.csv", SEXES)
+    told = "1 missing or not a declared value, 1 not among the declared values"
+    assert f"Column 'sex': {told}, all cells that are not missing say the same." in (
+        report.sentences()
+    )
+
+
 @settings(deadline=None, max_examples=80)
 @given(
     st.lists(

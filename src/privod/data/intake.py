@@ -126,11 +126,11 @@ class IntakeReport:
                 (column.filled, "filled"),
                 (column.clipped, "clipped to the range"),
                 (column.undeclared, "not among the declared values"),
-                (column.constant and self.read, "cells that all say the same"),
             )
-            told = ", ".join(f"{count} {what}" for count, what in parts if count)
+            told = [f"{count} {what}" for count, what in parts if count]
+            told += ["all cells that are not missing say the same"] if column.constant else []
             if told:
-                said.append(f"Column {column.name!r}: {told}.")
+                said.append(f"Column {column.name!r}: {', '.join(told)}.")
         if self.open_quotes:
             said.append(
                 f"{_records(self.open_quotes)} with a quote that does not close on its line: a"

@@ -32,5 +32,5 @@ def draw_budget(title: str, budget: Loss, charges: Sequence[tuple[str, Loss]]) -
         axes.set_xticks(range(len(names)), names, rotation=45, ha="right", fontsize=8)
     axes.set_xlabel("charges")
     axes.set_ylabel("epsilon")
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside lower center", ncols=2)  # within the axes it may hide the steps
     return figure

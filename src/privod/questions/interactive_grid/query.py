@@ -86,7 +86,7 @@ class InteractiveGrid(Query[GridScores]):
     value_class: ClassVar[Any] = GridScores
     holds_rows: ClassVar[bool] = False
     column_kinds: ClassVar[dict[str, Any]] = {"columns": Numeric}
-    question: ClassVar[str] = "How far are these records from the data, asked bit by bit?"
+    question: ClassVar[str] = "How far are these records, by a grid too large to release?"
     goal: ClassVar[str] = "score"
 
     columns: tuple[str, ...]

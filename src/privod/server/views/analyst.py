@@ -359,11 +359,9 @@ def job_progress(request: Request) -> Response:
 
 
 def stop_job(request: Request) -> Response:
-    """Stop one's own job, and go back to its data set."""
-    site, visitor = site_of(request), visitor_of(request)
-    found = find_job(site, visitor, request.path_params["job"])
-    stop(site, visitor, found.id)
-    return redirect(f"/data/{segment(found.of)}")
+    """Stop one's own job, and go on to where it says what was charged."""
+    stop(site_of(request), visitor_of(request), request.path_params["job"])
+    return redirect("/questions")
 
 
 def _words(job: Job[Paid]) -> str:
