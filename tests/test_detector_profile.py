@@ -91,6 +91,25 @@ def test_no_record_changes_products_by_more_than_proved(rows: Any, radius: float
     assert product_sums(records, zeros, ones, radius).tolist() == np.sum(apart, axis=0).tolist()
 
 
+def test_cells_and_products_of_many_rows_are_those_that_numpy_finds() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.normal(0, 3, (2 * CHUNK + 70, 3))
+    rows[::7, 1], rows[::11, 2], rows[::13, 0], rows[5] = np.nan, 1e300, -1e300, np.nan
+    centers, scales = np.array([0.1, -0.2, 3.0]), np.array([1.5, 0.5, 2.0])
+    columns = tuple(Numeric(name, -8, 8) for name in "xyz")
+    axes = axes_of(columns, ((-2.0, 2.0), (-1.0, 3.0), (0.0, 9.0)), 17)
+    cells = axes.cells_of(rows) + axes.starts[:-1]
+    slow = np.bincount(cells.reshape(-1), minlength=axes.size)
+    with np.errstate(over="ignore"):
+        away = np.nan_to_num(np.clip((rows - centers) * (1 / scales), -5, 5))
+    length = np.sqrt(away[:, 0] ** 2 + away[:, 1] ** 2 + away[:, 2] ** 2)
+    places = np.trunc(away * (UNIT / np.maximum(length, 1.7))[:, None]).astype(np.int64)
+    products = (places.T @ places)[np.triu_indices(3)]
+    for form in (rows, np.asfortranarray(rows)):
+        assert axes.counts(form).tolist() == slow.tolist()
+        assert product_sums(form, centers, scales, 1.7).tolist() == products.tolist()
+
+
 @pytest.mark.parametrize("n_axes", [1, 2, 7, 100])
 def test_a_record_on_the_diagonal_nearly_reaches_the_bound_and_rounding_up_would_pass_it(
     n_axes: int,

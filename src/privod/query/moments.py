@@ -1,8 +1,6 @@
 """Sums of products of records in a ball, in whole numbers: what one record changes is proved.
 
-A record is put onto the lattice of multiples of 1/`UNIT` *toward zero*, which never lengthens it.
-That its squares sum to at most UNIT^2 is checked all the same: where that is not known, as of no
-number, it counts as the zero vector. Proof: docs/proofs/detector_profile.md.
+Proof: docs/proofs/detector_profile.md.
 """
 
 from __future__ import annotations
@@ -10,14 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.outliers.grid.kernels.profile import lattice_points
+from privod.outliers.grid.kernels.profile import add_products
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 UNIT = 4096  # steps of the lattice to the ball's radius: 12 bits, finer than any noise here
 FARTHEST = 5.0  # scales from the center beyond which a value is taken for one at that distance
-BLOCK = 1 << 15  # rows at a time; sums of UNIT^2 times this many are exact in 53 bits
 
 
 def standardized(rows: Floats, centers: Floats, scales: Floats) -> Floats:
@@ -34,14 +31,9 @@ def product_sums(rows: Floats, centers: Floats, scales: Floats, radius: float) -
     """The sums over all records of the products of two coordinates, upper triangle, in UNIT^-2."""
     n_axes = rows.shape[1]
     sums = np.zeros((n_axes, n_axes), dtype=np.int64)
-    points = np.empty((min(BLOCK, len(rows)), n_axes))
     with np.errstate(over="ignore", divide="ignore"):  # no number, then: such records count as zero
         inverse = 1 / scales
-    for start in range(0, len(rows), BLOCK):
-        some = rows[start : start + BLOCK]
-        lattice_points(some, centers, inverse, FARTHEST, radius, float(UNIT), points)
-        held = points[: len(some)]
-        sums += (held.T @ held).astype(np.int64)  # exact: every partial sum is below 2^53
+    add_products(rows, centers, inverse, FARTHEST, radius, float(UNIT), sums)
     return sums[np.triu_indices(n_axes)]
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Column, Numeric
 from privod.data.columns import column_from_json
 from privod.errors import InvalidData, InvalidParameter
-from privod.outliers.grid.kernels.profile import cells_of_rows, count_cells
+from privod.outliers.grid.kernels.profile import count_cells
 from privod.query.count_query import FEWEST_BINS, MOST_BINS
 
 Floats = NDArray[np.float64]
@@ -50,9 +50,9 @@ class Axes(NamedTuple):
 
     def cells_of(self, rows: Floats) -> Ints:
         """The cell of every value in its column."""
-        cells = np.empty(rows.shape, dtype=np.int64)
-        cells_of_rows(rows, self.origins, self.scales, self.tops, cells)
-        return cells
+        with np.errstate(over="ignore"):
+            cells = np.clip((rows - self.origins) * self.scales, 0, self.tops)
+        return np.asarray(np.where(np.isnan(rows), self.tops + 1, cells).astype(np.int64))
 
 
 def axes_of(

@@ -1,10 +1,7 @@
 """Where do the records of each column lie? Found by noisy counts, from coarse to fine.
 
-A column whose range nobody declared is counted by sign and octave, from 2^-30 to 2^64. Then ranges,
-found or declared, are cut into equal bins, up to three times, and narrowed to the bins that hold
-the records. How often follows from how many records there are to the noise of a count. What a
-column cannot show above its noise, all columns together may: their counts are added up, and the
-columns that show nothing take what these sums show.
+What a column cannot show above its noise, all columns together may: their counts are added up, and
+the columns that show nothing take what these sums show.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from privod.data import Column, Numeric
 from privod.errors import InvalidParameter
 from privod.mechanisms.merged import MergedNoise
-from privod.outliers.grid.kernels.profile import count_quarters, count_scores
+from privod.outliers.grid.kernels.profile import count_quarters
 from privod.privacy import Guarantee
 from privod.query.count_query import MOST_BINS, TOTAL_SHARE, CountNoise, bins_for
 from privod.query.moments import product_sums, products_change, squared_products_change
@@ -296,9 +296,8 @@ class ScoreSums:
     starts: Floats
 
     def __call__(self, rows: Floats) -> Ints:
-        counts = np.zeros(len(self.starts), dtype=np.int64)
-        count_scores(self.value.scores_of(rows), self.starts, counts)
-        return counts
+        bins = np.searchsorted(self.starts, self.value.scores_of(rows), side="right") - 1
+        return np.bincount(np.maximum(bins, 0), minlength=len(self.starts))
 
     def finely(self, rows: Floats) -> Ints:
         """The same between all edges that a later stage may ask for."""

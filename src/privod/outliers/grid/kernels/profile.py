@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CHUNK = 256  # records at a time, so that loops over one column run in the processor's registers
+FEW = 64  # products of places of 12 bits, whose sum has 32
 EXPONENT_BIAS = 1023  # of a 64-bit float ...
 QUARTER_BITS = 2  # ... that tell apart the quarters of an octave ...
 MAGNITUDE, INFINITE = np.uint64(2**63 - 1), np.uint64(0x7FF << 52)  # ... and all its other bits
@@ -41,67 +42,88 @@ def count_octaves(
 
 
 @njit(cache=True, nogil=True)
+def _cell(value: float, origin: float, width: float, top: float) -> np.int32:
+    """The cell of a value; what is not a number lies in the one after the last."""
+    along = (value - origin) * width
+    along = along if along > 0.0 else 0.0
+    cell = np.int32(along if along < top else top)
+    return cell if value == value else np.int32(top + 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _apart(value: float, center: float, inverse: float, farthest: float) -> float:
+    """How far from the center, in scales, cut; 0 for what is not a number."""
+    apart = (value - center) * inverse
+    near: float = apart if apart > -farthest else -farthest
+    near = near if near < farthest else farthest
+    return near if apart == apart else 0.0
+
+
+@njit(cache=True, nogil=True)
 def count_cells(
     rows: Floats, origins: Floats, scales: Floats, tops: Ints, starts: Ints, counts: Ints
 ) -> None:
     """Add each value to the count of its cell; what is not a number lies in a column's last one."""
-    for row in range(rows.shape[0]):
-        for column in range(rows.shape[1]):
-            value, top = rows[row, column], tops[column]
-            cell = top + 1
-            if value == value:
-                along = (value - origins[column]) * scales[column]
-                cell = np.int64(min(max(along, 0.0), np.float64(top)))
-            counts[starts[column] + cell] += 1
+    columns, cells = rows.T, np.empty(CHUNK, np.int32)
+    for column in range(columns.shape[0]):
+        origin, scale, top = origins[column], scales[column], np.float64(tops[column])
+        own = counts[starts[column] : starts[column + 1]]
+        for first in range(0, columns.shape[1], CHUNK):
+            some = columns[column, first : first + CHUNK]
+            for at in range(some.size):
+                cells[at] = _cell(some[at], origin, scale, top)
+            for at in range(some.size):
+                own[np.uint32(cells[at])] += 1
 
 
 @njit(cache=True, nogil=True)
-def cells_of_rows(
-    rows: Floats, origins: Floats, scales: Floats, tops: Ints, cells: NDArray[np.int64]
-) -> None:
-    """The cell of each value in its column."""
-    for row in range(rows.shape[0]):
-        for column in range(rows.shape[1]):
-            value, top = rows[row, column], tops[column]
-            cells[row, column] = top + 1
-            if value == value:
-                along = (value - origins[column]) * scales[column]
-                cells[row, column] = np.int64(min(max(along, 0.0), np.float64(top)))
-
-
-@njit(cache=True, nogil=True)
-def lattice_points(
+def add_products(
     rows: Floats,
     centers: Floats,
     inverse: Floats,
     farthest: float,
     radius: float,
     unit: float,
-    points: Floats,
+    sums: Ints,
 ) -> None:
-    """Records in scales from the centers, in a ball, on its lattice toward zero.
+    """Add up products of places of records: in scales, in a ball, on its lattice toward zero.
 
-    `inverse` is one over each scale.
-    A record whose squares are not known to sum to at most unit^2, as of one with a place that is
-    no number, counts as the zero vector: what is proved rests on this line alone.
+    `inverse` is one over each scale, `unit` at most 2^12. A record whose squares are not known to
+    sum to at most unit^2, as of one with a place that is no number, counts as the zero vector: what
+    is proved rests on this line alone.
     """
-    n_axes = rows.shape[1]
-    for row in range(rows.shape[0]):
-        length = 0.0
+    columns, n_axes = rows.T, rows.shape[1]
+    away, places = np.empty((n_axes, CHUNK)), np.empty((n_axes, CHUNK), np.int16)
+    shrink, squares = np.empty(CHUNK), np.empty(CHUNK)
+    for first in range(0, columns.shape[1], CHUNK):
+        size = min(CHUNK, columns.shape[1] - first)
+        squares[:] = 0.0
         for axis in range(n_axes):
-            away = (rows[row, axis] - centers[axis]) * inverse[axis]
-            away = min(max(away, -farthest), farthest) if away == away else 0.0
-            points[row, axis] = away
-            length += away * away
-        shrink = unit / max(np.sqrt(length), radius)
-        squares = 0.0  # of whole numbers up to unit: exact, or no number where a place is none
+            some, own = columns[axis, first : first + size], away[axis]
+            for at in range(size):
+                own[at] = _apart(some[at], centers[axis], inverse[axis], farthest)
+                squares[at] += own[at] * own[at]
+        for at in range(size):
+            length = np.sqrt(squares[at])
+            shrink[at] = unit / (length if length > radius else radius)
+        squares[:] = 0.0
         for axis in range(n_axes):
-            place = np.trunc(points[row, axis] * shrink)
-            points[row, axis] = place
-            squares += place * place
-        if not (squares <= unit * unit):
-            for axis in range(n_axes):
-                points[row, axis] = 0.0
+            own = away[axis]
+            for at in range(size):  # whole numbers up to unit: exact, or no number where one is
+                own[at] = np.trunc(own[at] * shrink[at])
+                squares[at] += own[at] * own[at]
+        for axis in range(n_axes):
+            own, kept = away[axis], places[axis]
+            for at in range(size):
+                kept[at] = np.int32(own[at] if squares[at] <= unit * unit else 0.0)
+        for start in range(0, size, FEW):
+            for one in range(n_axes):
+                left = places[one, start : min(start + FEW, size)]
+                for other in range(one, n_axes):
+                    right, total = places[other, start : start + FEW], np.int32(0)
+                    for at in range(left.size):
+                        total = np.int32(total + np.int32(left[at]) * np.int32(right[at]))
+                    sums[one, other] += total
 
 
 @njit(cache=True, nogil=True)
@@ -135,69 +157,60 @@ def score_rows(
     Laws are tabulated at multiples of their step and go on with their slope. Without centers the
     score is that of the cells.
     """
-    n_axes = places.size
+    columns, n_axes, n_rows = rows.T, places.size, rows.shape[0]
     scaling = 1.0 / (steps[1] * steps[1])
     rare, beyond, far = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    away = np.empty((max(n_axes, 1), CHUNK))
-    for first in range(0, rows.shape[0], CHUNK):
-        size = min(CHUNK, rows.shape[0] - first)
-        for at in range(size):
-            rare[at], beyond[at], far[at] = 0.0, 0.0, 0.0
-        for column in range(rows.shape[1]):
-            top, start = np.float64(tops[column]), starts[column]
+    away, cells = np.empty((max(n_axes, 1), CHUNK)), np.empty(CHUNK, np.int32)
+    is_outside, which = np.empty(CHUNK, np.int32), np.empty(CHUNK, np.uint32)
+    for first in range(0, n_rows, CHUNK):
+        size = min(CHUNK, n_rows - first)
+        rare[:], beyond[:], far[:] = 0.0, 0.0, 0.0
+        for column in range(columns.shape[0]):
+            some, own = columns[column, first : first + size], table[starts[column] :]
+            origin, width, top = origins[column], widths[column], np.float64(tops[column])
             low, high = ends[column, 0], ends[column, 1]
             for at in range(size):
-                value = rows[first + at, column]
-                if value == value:
-                    along = (value - origins[column]) * widths[column]
-                    rare[at] += table[start + np.int64(min(max(along, 0.0), top))]
-                    if value > high or value < low:
-                        over = max(value - high, low - value) / (high - low)
-                        over = min(np.floor(over * outside[1]) / outside[1], outside[2])
-                        beyond[at] += outside[0] * np.log1p(over)
-                else:
-                    rare[at] += table[start + tops[column] + 1]
+                cells[at] = _cell(some[at], origin, width, top)
+                is_outside[at] = (some[at] > high) | (some[at] < low)
+            n_outside = 0
+            for at in range(size):  # without a branch
+                rare[at] += own[np.uint32(cells[at])]
+                which[n_outside] = at
+                n_outside += is_outside[at]
+            for place in range(n_outside):
+                at = which[place]
+                over = max(some[at] - high, low - some[at]) / (high - low)
+                over = min(np.floor(over * outside[1]) / outside[1], outside[2])
+                beyond[at] += outside[0] * np.log1p(over)
         for axis in range(n_axes):
+            some, own = columns[places[axis], first : first + size], away[axis]
             for at in range(size):
-                apart = (rows[first + at, places[axis]] - centers[axis]) * inverse[axis]
-                apart = min(max(apart, -steps[0]), steps[0]) if apart == apart else 0.0
-                away[axis, at] = np.rint(apart * steps[1])
+                own[at] = np.rint(
+                    _apart(some[at], centers[axis], inverse[axis], steps[0]) * steps[1]
+                )
         for one in range(n_axes):
             for other in range(one, n_axes):
                 weight = residual[one, other] * scaling * (1.0 if one == other else 2.0)
+                left, right = away[one], away[other]
                 for at in range(size):
-                    far[at] += weight * (away[one, at] * away[other, at])
+                    far[at] += weight * (left[at] * right[at])
+        found = scores[first : first + size]
         for at in range(size):
-            scores[first + at] = _surprise(rare[at] + beyond[at], law, laws_step, laws_slope)
+            found[at] = _surprise(rare[at] + beyond[at], law, laws_step, laws_slope)
         for at in range(size if n_axes else 0):
-            apart = _surprise(far[at], far_law, far_step, far_slope)
-            scores[first + at] = 0.5 * (scores[first + at] + apart)
+            found[at] = 0.5 * (found[at] + _surprise(far[at], far_law, far_step, far_slope))
 
 
 @njit(cache=True, nogil=True)
 def _surprise(value: float, law: Floats, step: float, slope: float) -> float:
-    along = max(value, 0.0) * (1.0 / step)
-    last = law.size - 1
-    if along < last:
-        at = int(along)
-        within: float = law[at] + (law[at + 1] - law[at]) * (along - at)
-        return within
-    past: float = law[last] + slope * (value - last * step)
-    return past
-
-
-@njit(cache=True, nogil=True)
-def count_scores(scores: Floats, starts: Floats, counts: Ints) -> None:
-    """Add each score to the count of its bin; bins begin at `starts`, the last has no end."""
-    for row in range(scores.size):
-        low, high = 0, starts.size
-        while high - low > 1:
-            middle = (low + high) // 2
-            if scores[row] >= starts[middle]:
-                low = middle
-            else:
-                high = middle
-        counts[low] += 1
+    last = np.float64(law.size - 1)
+    along = (value if value > 0.0 else 0.0) * (1.0 / step)
+    at = np.int32(along if along < last else last - 1.0)
+    within: float = law[np.uint32(at)] + (law[np.uint32(at) + 1] - law[np.uint32(at)]) * (
+        along - at
+    )
+    past: float = law[law.size - 1] + slope * (value - last * step)
+    return within if along < last else past
 
 
 @njit(cache=True, nogil=True)
