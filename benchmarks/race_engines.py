@@ -5,8 +5,8 @@ Sets are made, each in one Parquet file, and removed when its steps are done:
 - persons: six numbers, three categories and a person as a text. They are registered (clipped,
   coded, of each person two rows kept) by privod and by Polars streaming, then counted: a histogram,
   a detector, and a grid of 8 cells in each of six columns, by privod (which
-  checks the seals of all it reads), Polars and DuckDB on the same files; and by one and two Dask
-  workers, each bound to a core of its own.
+  checks the seals of all it reads), Polars and DuckDB on the file that Polars wrote; and by one and
+  two Dask workers, each bound to a core of its own.
 - plain: six numbers alone, and many rows, registered and asked the same.
   Both are registered in place, too: the Parquet file, a table of DuckDB, and the file on Spark.
 - lake: six numbers in 10^7 rows, in a folder that names their file many times: 10^9 rows in place.
@@ -242,9 +242,8 @@ def grid_polars(folder: Path, _rows: int) -> list[int]:
         value = pl.col(column.name).clip(column.low, column.high)  # beyond a range: infinite
         along = (value - column.low) * (CELLS / (column.high - column.low))
         cell = cell * CELLS + along.cast(pl.Int64).clip(0, CELLS - 1)
-    files = str(folder / "rows" / "*" / "rows-*.parquet")
     found = (
-        pl.scan_parquet(files)
+        pl.scan_parquet(folder / "polars.parquet")
         .select(cell.alias("cell"))
         .group_by("cell")
         .len()
@@ -262,7 +261,7 @@ def grid_duckdb(folder: Path, _rows: int) -> list[int]:
         value = f"least(greatest({column.name}, {column.low}), {column.high})"
         along = f"floor(({value} - {column.low}) * {CELLS / (column.high - column.low)})"
         cell = f"({cell}) * {CELLS} + least({along}, {CELLS - 1})::BIGINT"
-    files = folder / "rows" / "*" / "rows-*.parquet"
+    files = folder / "polars.parquet"
     query = f"SELECT {cell} AS cell, count(*) AS n FROM read_parquet('{files}') GROUP BY 1"  # noqa: S608
     found = duckdb.connect().execute(query).fetchnumpy()
     return told(filled(found["cell"], found["n"]))

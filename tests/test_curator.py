@@ -223,7 +223,7 @@ def test_a_seeded_release_is_not_published(
 
 
 def test_damaged_rows_fail_like_everything_else(curator: Curator) -> None:
-    path = next((curator.directory / "rows").glob("*/rows-0000.parquet"))
+    path = next((curator.directory / "rows").glob("*/rows-0000.columns"))
     path.write_bytes(b"PAR1" + bytes(100))
     with pytest.raises(AnswerFailed) as failure:
         curator.ask(question(), "people")
@@ -231,7 +231,7 @@ def test_damaged_rows_fail_like_everything_else(curator: Curator) -> None:
 
 
 def test_missing_rows_are_noticed_before_any_charge(curator: Curator) -> None:
-    path = next((curator.directory / "rows").glob("*/rows-0000.parquet"))
+    path = next((curator.directory / "rows").glob("*/rows-0000.columns"))
     path.unlink()
     with pytest.raises(Unavailable, match="Nothing was charged"):
         curator.ask(question(), "people")

@@ -29,6 +29,7 @@ from privod.engines import SizeClass, writing
 from privod.engines import size as sizes
 from privod.engines.kernels import universal_hash, universal_hashes
 from privod.engines.sealed_file import PIECE, Marks, SealedReader, SealedWriter
+from privod.engines.stored import STRETCH
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
@@ -79,9 +80,10 @@ def sorted_rows(table: Table) -> list[list[float]]:
 
 @pytest.fixture
 def small_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions, batches and row groups so small that a few hundred rows fill several."""
+    """Partitions, batches and stretches so small that a few hundred rows fill several."""
     monkeypatch.setattr(writing, "BATCH", 100)
-    monkeypatch.setattr(writing, "ROW_GROUP", 40)
+    monkeypatch.setattr(writing, "STRETCH", 40)
+    monkeypatch.setattr("privod.engines.stored.STRETCH", 40)
     monkeypatch.setattr(writing, "ROWS_IN_PARTITION", 150)
 
 
@@ -394,11 +396,12 @@ def test_no_file_of_a_folder_can_be_changed_exchanged_or_cut_unnoticed(tmp_path:
     assert len(files) == 42  # a salt, a manifest, twenty partitions and their seals
     for path in files:
         content = path.read_bytes()
-        for changed in (content[:-1], content + b"x", bytes([content[0] ^ 1]) + content[1:]):
+        cut, another = content[:-1], bytes(byte ^ 1 for byte in content[:1]) + content[1:]
+        for changed in (content + b"x", *((cut, another) if content else ())):
             path.write_bytes(changed)
             assert store.seal(folder) != seal, path.name
         path.write_bytes(content)
-    first, second = sorted((tmp_path / folder).glob("rows-*.parquet"))[:2]
+    first, second = [path for path in files if ".columns" in path.name and path.stat().st_size][:2]
     one, other = first.read_bytes(), second.read_bytes()
     first.write_bytes(other)
     second.write_bytes(one)
@@ -406,6 +409,26 @@ def test_no_file_of_a_folder_can_be_changed_exchanged_or_cut_unnoticed(tmp_path:
     first.write_bytes(one)
     second.write_bytes(other)
     assert store.seal(folder) == seal
+
+
+def test_columns_that_fill_pieces_are_read_as_they_were_and_a_changed_byte_is_noticed(
+    tmp_path: Path,
+) -> None:
+    rows = rows_of(STRETCH + 70)
+    del rows["who"]
+    memory, table = Table(PLAIN, rows), stored(tmp_path, rows, PLAIN)
+    for _ in range(2):  # seals first, then marks
+        assert np.array_equal(table.numbers(), memory.numbers())
+        assert np.array_equal(table.numbers(["weight"]), memory.numbers(["weight"]))
+        assert np.array_equal(table.codes(), memory.codes())
+    path = next(tmp_path.rglob("rows-0000.columns"))
+    content = path.read_bytes()
+    for place in (0, 8 * STRETCH - 1, len(content) - 1):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(InvalidData, match="not those that were registered"):
+            table.numbers() if place < STRETCH * 8 else table.codes()
+    path.write_bytes(content)
+    assert np.array_equal(table.numbers(), memory.numbers())
 
 
 def test_a_manifest_that_was_changed_is_noticed_before_the_charge(tmp_path: Path) -> None:

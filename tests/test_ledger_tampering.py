@@ -290,7 +290,7 @@ def test_a_slip_of_the_hand_is_stopped_by_the_database(kept: Kept, statement: st
 
 
 def test_changed_rows_are_found(kept: Kept) -> None:
-    path = next((kept.directory / "rows").glob("*/rows-0000.parquet"))
+    path = next((kept.directory / "rows").glob("*/rows-0000.columns"))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)

@@ -44,7 +44,7 @@ def test_a_curator_and_its_backup_are_closed_in_directories_that_were_open(tmp_p
         for home in homes:
             assert others(home) == 0o055  # it is not ours to change
             inside = list(home.rglob("*"))
-            assert {path.name for path in inside} >= {"ledger.sqlite3", "rows", "rows-0000.parquet"}
+            assert {path.name for path in inside} >= {"ledger.sqlite3", "rows", "rows-0000.columns"}
             assert [path for path in inside if others(path)] == []
         assert (homes[0] / "ledger.sqlite3-wal").exists()
 

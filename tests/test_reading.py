@@ -568,7 +568,7 @@ def test_numbers_settle_in_their_range_as_one_by_one(
     outside = [value < low or value > high for value in values]
     assert np.isinf(array).tolist() == outside
     both = np.array([[low], [high]])
-    array = settle(array[:, None], np.zeros(1, np.int64), both, np.array([fill]))[:, 0]
+    array = settle(array[None], both, np.array([fill]))[0]
     assert missing == sum(map(math.isnan, values))
     assert clipped == sum(outside)
     filling = [fill if math.isnan(one) else one for one in values]

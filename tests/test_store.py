@@ -71,7 +71,7 @@ def test_equal_rows_have_different_seals(tmp_path: Path) -> None:
 def test_changed_rows_are_not_loaded(tmp_path: Path) -> None:
     rows = RowStore(tmp_path)
     folder, seal, _ = rows.keep(ROWS, DOMAIN)
-    path = tmp_path / folder / "rows-0000.parquet"
+    path = tmp_path / folder / "rows-0000.columns"
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(InvalidData, match="not those that were registered"):
         rows.load(folder, seal, DOMAIN)

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pa_parquet
 
 from privod.data.domain import Domain
 from privod.data.folding import RowSums
@@ -18,7 +17,6 @@ from privod.data.views import COMPLETE
 from privod.engines.manifest import MANIFEST, SALT, manifest_seal
 from privod.engines.opening import open_rows
 from privod.engines.source import RegisteredRows
-from privod.engines.stored import partition_path
 from privod.errors import InvalidData
 
 KEYS = 4  # words of two keys: sums of other rows are the same less than once in 2^64 times
@@ -53,7 +51,7 @@ def _extent(folder: Path) -> tuple[int, tuple[str, ...]] | None:
             domain = Domain.from_json(content["place"]["domain"])
             columns = *domain.numeric_names, *domain.categorical_names, COMPLETE
         else:
-            columns = tuple(pa_parquet.read_schema(partition_path(folder, 0)).names)
+            columns = tuple(name for name, _ in content["columns"])
         return sum(content["rows"]), columns
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not all there

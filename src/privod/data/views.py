@@ -50,23 +50,24 @@ class View:
         return _once(wanted, [*needed, *([COMPLETE] if gaps else [])])
 
     def of(self, block: Block, numbers: tuple[str, ...], codes: tuple[str, ...]) -> Block:
-        """The records of a block that are seen, in the columns wanted."""
+        """The records of a block that are seen, in the columns wanted; its numbers are changed."""
         seen = np.ones(len(block), dtype=bool)
-        read = self.codes(codes)
+        held, read = self.numbers(numbers), self.codes(codes)
         if COMPLETE in read:
             seen &= block.codes[:, read.index(COMPLETE)] > 0
         for name in self.where.columns:
             seen &= self.where.met_by(self.domain[name], self._column(block, name, numbers, codes))
         if not seen.all():
-            block = Block(block.numbers[seen], block.codes[seen])
-        places = [self.numbers(numbers).index(name) for name in numbers]
+            block = Block(block.numbers.T[:, seen].T, block.codes[seen])
+        own = block.numbers
+        if held != numbers:
+            own = own.T[[held.index(name) for name in numbers]].T
         coded = block.codes[:, [read.index(name) for name in codes]]
         if not self.settles:
-            return Block(block.numbers[:, places], coded)
+            return Block(own, coded)
         for place, name in enumerate(codes):
             coded[:, place] = self.settled(name, coded[:, place])
-        own = settle(block.numbers, np.array(places, dtype=np.int64), *self._ranges(numbers))
-        return Block(own, coded)
+        return Block(settle(own.T, *self._ranges(numbers)).T, coded)
 
     def settled(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """A column's stored values as a question sees them."""
@@ -74,7 +75,7 @@ class View:
         if not isinstance(column, Numeric):
             fill = None if column.fill is None else int(column.number(column.fill))
             return values if fill is None else np.where(values < 0, fill, values)
-        return settle(values[:, None], np.zeros(1, dtype=np.int64), *self._ranges((name,)))[:, 0]
+        return np.asarray(settle(np.array(values)[None], *self._ranges((name,)))[0])
 
     def _ranges(self, names: tuple[str, ...]) -> tuple[Floats, Floats]:
         """The ends of some columns' ranges, and their fills."""

@@ -1,8 +1,7 @@
 """A table of a DuckDB file, read where it lies.
 
 DuckDB reads its file itself, so no byte can be checked on the way. Instead every column of every
-piece has a sum of keyed hashes of its values, each with the number of its row. Whoever reads a
-piece adds them up again and refuses the piece if they differ.
+piece has a sum of keyed hashes of its values, each with its row's number, and a reader adds it up.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Rows that stay where they lie: read there for every answer, checked, and never copied.
 
-Registration runs the intake over them once. Which rows are kept (somebody's, within the cap of
-their person) and which of them are complete is written as two sealed bits for each row of the
-source. Numbers are marked and categories coded while an answer reads, record by record, so that
-counts are those of a copy.
+Registration runs the intake over them once and writes two sealed bits for each row of the source:
+whether it is kept, and whether it is complete (docs/engines.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Which files make up a table that stays in place: Parquet, a Delta version, an Iceberg snapshot.
 
-What rows live is said by the log of a table, not by the files in its folder. So the packages of
-both formats read their logs, and whatever files alone do not tell (deletion vectors, delete files,
-renamed columns) is refused with a way out.
+What rows live is said by the log of a table, which the package of its format reads. What files
+alone do not tell is refused with a way out (docs/engines.md).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,8 +20,8 @@ class Manifest:
     """What lies in a folder of rows: private, all but the size class.
 
     How many rows each partition has (in place, how many there are), of which so many are complete;
-    the seals of the files, in place of the bits too, and of the owner's report; and as plain values
-    where the rows lie if they were not copied.
+    the seals of the files, in place of the bits too, and of the owner's report; which columns were
+    copied, as what; and as plain values where the rows lie if they were not copied.
     """
 
     size: SizeClass
@@ -29,6 +29,7 @@ class Manifest:
     seals: tuple[str, ...]
     report: str = ""
     complete: int = 0
+    columns: dict[str, str] = field(default_factory=dict)
     place: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -38,7 +39,7 @@ class Manifest:
         """What is written to disk."""
         content = {**vars(self), "version": 1, "most_records": self.size.most_records}
         del content["size"]
-        return json.dumps(content, sort_keys=True)
+        return json.dumps({**content, "columns": list(self.columns.items())}, sort_keys=True)
 
     @classmethod
     def read(cls, folder: Path, salt: bytes, seal: str) -> Self:
@@ -48,8 +49,9 @@ class Manifest:
             raise InvalidData(CHANGED)
         content = json.loads(text)
         rows, seals = tuple(content["rows"]), tuple(content["seals"])
-        size, place = SizeClass(content["most_records"]), content["place"]
-        return cls(size, rows, seals, str(content["report"]), content["complete"], place)
+        size, columns = SizeClass(content["most_records"]), dict(content["columns"])
+        report, complete, place = content["report"], content["complete"], content["place"]
+        return cls(size, rows, seals, str(report), complete, columns, place)
 
     def seal(self, salt: bytes) -> str:
         """One seal for everything in the folder, for the ledger."""

@@ -54,10 +54,11 @@ class Marks:
         """The marks of a file's pieces, zeros where none was met so far."""
         return self._known.setdefault(number, np.zeros((n_pieces, 2), dtype=np.uint64))
 
-    def of(self, pieces: bytes) -> NDArray[np.uint64]:
+    def of(self, pieces: memoryview) -> NDArray[np.uint64]:
         """The marks of pieces that follow each other, none of which is zeros."""
-        padded = pieces + bytes(-len(pieces) % PIECE)  # the last piece of a file may be shorter
-        return universal_hashes(np.frombuffer(padded, np.uint64), self._key)
+        if len(pieces) % PIECE:  # the last piece of a file may be shorter
+            pieces = memoryview(bytes(pieces) + bytes(-len(pieces) % PIECE))
+        return universal_hashes(np.frombuffer(pieces, np.uint64), self._key)
 
 
 class SealedWriter(io.RawIOBase):
@@ -171,18 +172,36 @@ class SealedReader(io.RawIOBase):
         start, end = self._at, self._at + wanted
         first, last = start // PIECE, (end - 1) // PIECE
         base, beyond = first * PIECE, min((last + 1) * PIECE, self._size)
-        found = os.pread(self._file.fileno(), beyond - base, base)
-        if len(found) != beyond - base:
+        found = np.empty(beyond - base, np.uint8).data
+        self._fill(found, first)
+        self._at = end
+        return found[start - base : end - base]  # as it is: what was checked is what is counted
+
+    def readinto(self, buffer: Any) -> int:
+        """The same into memory that is there; whole pieces are read and checked in it."""
+        view = memoryview(buffer).cast("B")
+        if self._at % PIECE or len(view) % PIECE:
+            found = self.read(len(view))
+            view[: len(found)] = found
+            return len(found)
+        self._fill(view, self._at // PIECE)
+        self._at += len(view)
+        return len(view)
+
+    def _fill(self, view: memoryview, first: int) -> None:
+        """Read pieces that follow each other."""
+        if os.preadv(self._file.fileno(), [view], first * PIECE) != len(view):
             raise InvalidData(CHANGED)
-        view, marks, known = memoryview(found), self._marks.of(found), self._known[first : last + 1]
+        marks = self._marks.of(view)
+        known = self._known[first : first + len(marks)]
+        if (marks == known).all():
+            return
         for place in np.flatnonzero((marks != known).any(axis=1)).tolist():
             seal = self._seals[(first + place) * SEAL_BYTES :][:SEAL_BYTES]
             piece = view[place * PIECE : (place + 1) * PIECE]
             if _piece_seal(self._salt, self._number, first + place, piece) != seal:
                 raise InvalidData(CHANGED)
             known[place] = marks[place]
-        self._at = end
-        return view[start - base : end - base]  # as it is: what was checked is what is counted
 
 
 def sealed_again(path: Path, salt: bytes, number: int, seals: Path | None = None) -> str:

@@ -1,9 +1,7 @@
 """Where registered rows lie, and how they are added up there, whoever reads them.
 
-A `Source` knows pieces of rows and reads one at a time; every byte or row that it hands out was
-checked against what was registered. `RegisteredRows` adds up over the pieces of any source, in the
-threads of this process or by an engine. How many pieces there are follows from the declared size,
-so that progress and tasks tell nothing about rows.
+Every byte or row that a `Source` hands out was checked against what was registered. How many pieces
+there are follows from the declared size, so that progress and tasks tell nothing about rows.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from privod.engines.spilling import SpilledParts
 from privod.progress import track
 from privod.threads import available_threads, thread_pool
 
-AT_ONCE = 1 << 14  # rows in a block: they stay in the cache
+AT_ONCE = 1 << 15  # rows in a block: few enough for the cache, enough to call Python for
 Floats = NDArray[np.float64]
 State = TypeVar("State")
 

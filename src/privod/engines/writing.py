@@ -1,9 +1,7 @@
 """Write rows as partitions, in one pass over their source and in bounded memory.
 
-Without a person column, partitions are stretches of the source. With one, a keyed hash sends every
-row of a person to one partition, where persons are compared by their texts and capped; within each
-batch they are capped before, so nobody can fill a partition. Whoever calls reads the source;
-meanwhile other threads take batches in, a bounded number at a time and in order.
+Whoever calls reads the source; meanwhile other threads take batches in, a bounded number at a time
+and in order. How persons are capped is said in docs/engines.md.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from privod.data.domain import Domain
@@ -33,12 +30,11 @@ from privod.engines.sealed_file import SealedWriter
 from privod.engines.size import ROWS_IN_PARTITION, SizeClass
 from privod.engines.source import Engine
 from privod.engines.spark_table import refer_to_table
-from privod.engines.stored import partition_path
+from privod.engines.stored import STRETCH, partition_path
 from privod.progress import report, track
 from privod.threads import ahead, thread_pool
 
 BATCH = 1 << 16  # rows that are capped and split at a time
-ROW_GROUP = 1 << 17
 PERSON = "\0person"  # no column is called so
 SPILLED = "spilled"
 
@@ -102,7 +98,6 @@ class _Writer:
         self._n_partitions = size.partitions(len(intake.domain.columns))
         self._most = intake.domain.max_rows_per_person
         self._key = new_key()
-        self._coded = [*intake.domain.categorical_names, COMPLETE]
         self._schema = _schema(intake.domain)
         # partition to its rows, those of them that are complete, and its seal
         self._sealed: dict[int, tuple[int, int, str]] = {}
@@ -120,7 +115,8 @@ class _Writer:
         rows, complete, seals = zip(*sealed, strict=True)
         if sum(rows) > self._size.most_records:
             self._size.refuse_more()
-        return Manifest(self._size, rows, seals, complete=sum(complete))
+        kinds = {one.name: np.dtype(one.type.to_pandas_dtype()).str for one in self._schema}
+        return Manifest(self._size, rows, seals, complete=sum(complete), columns=kinds)
 
     def write_stretches(self, batches: Iterator[list[Columns]]) -> None:
         """One stretch of the source after the other."""
@@ -240,31 +236,32 @@ class _Writer:
         rows = rows.select(self._schema.names)
 
         def kept() -> Iterator[pa.Table]:
-            for start in range(0, len(rows), ROW_GROUP):
-                some = slice(start, start + ROW_GROUP)
-                yield rows.slice(start, ROW_GROUP).filter(pa.array(keep[some]))
+            for start in range(0, len(rows), STRETCH):
+                some = slice(start, start + STRETCH)
+                yield rows.slice(start, STRETCH).filter(pa.array(keep[some]))
 
         self._write(number, kept())
 
     def _write(self, number: int, tables: Iterable[pa.Table]) -> None:
         n_rows = n_complete = 0
-        sealed = SealedWriter(partition_path(self._folder, number), self._salt, number)
-        with (
-            sealed,
-            # LZ4 is read twice as fast as zstd; bounds of columns would help nobody here.
-            pa_parquet.ParquetWriter(
-                sealed,
-                self._schema,
-                compression="lz4",
-                use_dictionary=self._coded,
-                write_statistics=False,
-            ) as file,
-        ):
-            for table in tables:
-                file.write_table(table, row_group_size=ROW_GROUP)
+        with SealedWriter(partition_path(self._folder, number), self._salt, number) as sealed:
+            for table in _stretches(tables):
+                for column in table.columns:
+                    sealed.write(column.to_numpy())
                 n_rows += len(table)
                 n_complete += int(table.column(COMPLETE).to_numpy().sum())
         self._sealed[number] = n_rows, n_complete, sealed.seal
+
+
+def _stretches(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, so many at a time as a stretch has, the last ones excepted."""
+    rest: list[pa.Table] = []
+    for table in tables:
+        rest = [pa.concat_tables([*rest, table])]
+        while len(rest[0]) >= STRETCH:
+            yield rest[0].slice(0, STRETCH)
+            rest = [rest[0].slice(STRETCH)]
+    yield from filter(len, rest)
 
 
 def _schema(domain: Domain) -> pa.Schema:

@@ -9,7 +9,6 @@ from privod.compiling import njit
 from privod.data.fineness import FINEST, UNTOUCHED
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
@@ -35,17 +34,16 @@ def mark(values: Floats, low: float, high: float) -> tuple[int, int]:
 
 
 @njit(cache=True, nogil=True)
-def settle(rows: Floats, places: Ints, ends: Floats, fills: Floats) -> Floats:
-    """Some columns: marked numbers at the ends of their ranges, fills (or NaN) for missing ones.
+def settle(columns: Floats, ends: Floats, fills: Floats) -> Floats:
+    """Put marked numbers at the ends of their ranges, fills (or NaN) for missing ones; in place.
 
     `ends` are the lower and upper ends of the columns' ranges, shape (2, columns).
     """
-    settled = np.empty((places.size, rows.shape[0]))
-    for column in range(places.size):
-        place, low, high, fill = places[column], ends[0, column], ends[1, column], fills[column]
-        for row in range(rows.shape[0]):
-            value = rows[row, place]
+    for column in range(columns.shape[0]):
+        own, low, high, fill = columns[column], ends[0, column], ends[1, column], fills[column]
+        for row in range(own.size):
+            value = own[row]
             value = fill if np.isnan(value) else value
             value = low if value < low else value
-            settled[column, row] = high if value > high else value
-    return settled.T
+            own[row] = high if value > high else value
+    return columns

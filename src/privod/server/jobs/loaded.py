@@ -9,4 +9,4 @@ from privod.pictures import draw_budget, svg
 from privod.privacy import Loss
 
 svg(draw_budget("first", Loss(1), [("histogram", Loss("0.5"))]))
-settle(np.zeros((1, 1)), np.zeros(1, dtype=np.int64), np.zeros((2, 1)), np.zeros(1))
+settle(np.zeros((1, 1)), np.zeros((2, 1)), np.zeros(1))
