@@ -173,6 +173,7 @@ def _accepted(query: Query[Any], domain: Domain, name: str, value: Any) -> Itera
     try:
         found = replace(cast(Any, query), **{name: value})
         found.check(domain)
+        found.cost()  # refuses what no noise has
         small = found.n_numbers(domain) <= MOST_NUMBERS and found.work(domain, FEW) <= LONGEST
         small = small and found.most_numbers(domain, FEW) <= MOST_NUMBERS
     except (InvalidParameter, InvalidData):
