@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 TEST = Path(__file__).parent.parent / "tests" / "browser" / "test_many.py"
 
@@ -29,17 +30,14 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="seconds, to see that it runs")
     given = parser.parse_args()
     questions = 2 if given.smoke else 120 if given.quick else given.questions
-    few = {"PRIVOD_CONSOLE_PAGES": "2"} if given.smoke else {}  # tests visit every page, too
+    few = ["--collect-only"] if given.smoke else []  # tests visit every page, too
     began = time.monotonic()
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-rs", str(TEST)],
-        cwd=TEST.parents[2],
-        env={**os.environ, **few, "PRIVOD_CONSOLE_QUESTIONS": str(questions)},
-        check=False,
-    )
+    os.chdir(TEST.parents[2])
+    os.environ["PRIVOD_CONSOLE_QUESTIONS"] = str(questions)
+    failed = pytest.main(["-n", "0", "-rs", str(TEST), *few])
     print(f"figure console_questions {questions}")
     print(f"figure console_seconds {time.monotonic() - began:.3g}")
-    sys.exit(run.returncode)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

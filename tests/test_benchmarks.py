@@ -13,10 +13,11 @@ import pytest
 from tests.forked import Forked
 
 ROOT = Path(__file__).parent.parent
+ELSEWHERE = {"soak_spark"}  # tests/test_spark.py, which has a session already
 SCRIPTS = sorted(
     path
     for path in (ROOT / "benchmarks").rglob("[a-z]*.py")
-    if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+    if '__name__ == "__main__"' in path.read_text(encoding="utf-8") and path.stem not in ELSEWHERE
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 # slow: left out by `make quick`
 import os
 import pickle
+import runpy
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,7 @@ pytestmark = [
 JAVA = pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
 ONE_EACH = list({query.name: query for query in EXAMPLES}.values())
 ROWS = rows_of(300)
+SOAK = Path(__file__).parents[1] / "benchmarks" / "soak_spark.py"
 
 
 class Pretended:
@@ -141,6 +143,17 @@ def test_spark_releases_the_same_by_files_and_by_a_table(
     there_too = table.as_stored().numbers()
     own = Table(PLAIN, ROWS).as_stored().numbers()
     assert sorted(map(repr, there_too.tolist())) == sorted(map(repr, own.tolist()))
+
+
+@JAVA
+def test_the_soak_runs_in_the_session_of_this_process(
+    spark: SparkCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SparkCluster, "open", lambda _address: spark)
+    monkeypatch.setattr(SparkCluster, "close", lambda _engine: None)
+    monkeypatch.setattr(sys, "argv", [str(SOAK), "--smoke"])
+    runpy.run_path(str(SOAK), run_name="__main__")
+    assert "figure questions_equal 1\n" in capsys.readouterr().out
 
 
 def test_a_changed_table_is_refused_before_the_charge(
