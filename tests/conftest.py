@@ -28,6 +28,25 @@ gc.disable()
 # so in a line of its own. All others belong to the fast subset: `make quick`.
 SLOW = "\n# slow: left out by `make quick`\n"
 
+# What the long tests of a module add to its others, in seconds of a busy machine (--durations).
+SECONDS = 0.8  # of another test
+LONG = {
+    "test_benchmarks": 500,
+    "contracts": 340,
+    "test_console": 300,
+    "test_server_serve": 260,
+    "test_spark": 230,
+    "test_dask": 220,
+    "test_exact_runs": 130,
+    "test_registry": 130,
+    "test_server_restarts": 100,
+    "test_demo": 100,
+    "test_docs": 80,
+    "test_flare": 70,
+    "test_server_texts": 70,
+    "test_query_memory": 70,
+}
+
 
 @cache
 def is_slow(path: Path) -> bool:
@@ -46,21 +65,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make quick` leaves out: slow modules, and the games that audits play.
 
-    Of several workers each begins with an equal part of the tests. Slow modules are dealt among
-    them and come first: what they take from each other at the end is quick.
+    Of several workers each begins with as many tests. Slow modules come first, the longest at the
+    front, so that each has as much to do with them: what they take from each other at the end is
+    quick.
     """
     for item in items:
         if is_slow(item.path) or "audit" in item.name:
             item.add_marker(pytest.mark.slow)
     n_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if n_workers > 1:
-        modules = [list(some) for _, some in groupby(items, key=lambda item: item.path)]
-        parts: list[list[pytest.Item]] = [[] for _ in range(n_workers)]
-        for slow in (True, False):
-            for module in sorted(modules, key=len, reverse=True):
-                if is_slow(module[0].path) is slow:
-                    min(parts, key=len).extend(module)
-        items[:] = [item for part in parts for item in part]
+        modules = {path: list(some) for path, some in groupby(items, key=lambda item: item.path)}
+        work = {path: SECONDS * len(modules[path]) + LONG.get(path.stem, 0) for path in modules}
+        parts: list[list[Path]] = [[] for _ in range(n_workers)]
+        first = [path for path in modules if is_slow(path) or path.stem in LONG]
+        for path in sorted(first, key=lambda path: -work[path]):
+            min(parts, key=lambda part: sum(map(work.__getitem__, part))).append(path)
+        for path in sorted(modules.keys() - set(first), key=lambda path: (-work[path], path)):
+            min(parts, key=lambda part: sum(len(modules[path]) for path in part)).append(path)
+        items[:] = [item for part in parts for path in part for item in modules[path]]
 
 
 def pytest_collection_finish() -> None:
