@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.data import Domain, Numeric
-from privod.errors import InvalidParameter, ProtocolAborted
+from privod.errors import InvalidData, ProtocolAborted
 from privod.joint.contributions import Contributions
 from privod.joint.detector.question import JointDetector
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
@@ -96,7 +96,7 @@ def test_commands_list_the_runs_and_say_what_was_spent_before_one_is_approved(
     approved = said("approve-run", *roster, *given, *approvals)
     assert "2 runs more of them would make it epsilon 5" in approved
     refused = CliRunner().invoke(app, ["runs", "--record", str(tmp_path / "none.json")])
-    assert isinstance(refused.exception, InvalidParameter)
+    assert isinstance(refused.exception, InvalidData)
 
 
 def _options(name: str, values: tuple[str, ...]) -> list[str]:

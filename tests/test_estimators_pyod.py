@@ -208,7 +208,7 @@ def test_a_failed_fit_leaves_the_face_as_it_was(kind: Any) -> None:
     face = kind(random_state=0).fit(rows)
     before = face.decision_function(asked)
     with pytest.raises(ValueError, match="epsilon"):
-        face.set_params(epsilon=1e-30).fit(rows)
+        face.set_params(epsilon=1e30).fit(rows)
     assert face.decision_function(asked).tolist() == before.tolist()
 
 

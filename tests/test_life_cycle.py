@@ -342,6 +342,6 @@ def test_requests_are_entered_and_decided(tmp_path: Path) -> None:
     assert decisions == ["approved", "declined", "approved"]
     with pytest.raises(NotFound, match="no request"):
         curator.do(Approve("people", 1, reason="fine"))
-    with pytest.raises(InvalidParameter, match="loss"):
+    with pytest.raises(InvalidParameter, match="epsilon must be given"):
         curator.do(FileRequest("people", CROWD, None, "why not"))
     curator.verify()

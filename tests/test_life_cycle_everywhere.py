@@ -441,12 +441,12 @@ def test_the_console_allows_exact_counts_and_tells_who_is_protected(server: Runn
         assert "records are protected" in page
         wrong = browser.get("/data/shown/protected", params={"adjacency": "all"})
         assert wrong.status_code == 422
-        assert "adjacency must be" in wrong.text
+        assert "Adjacency must be" in wrong.text
         form = {"budget": str(number), "counts": "2", "reason": "rare ages"}
         asked = browser.post("/data/shown/manage/allow-exact", **form)
         assert "What this means." in asked.text
         many = browser.post("/data/shown/manage/allow-exact", **{**form, "counts": "many"})
-        assert "counts must be a whole number" in many.text
+        assert "Counts must be a whole number" in many.text
         done = browser.post("/data/shown/manage/allow-exact", **form, confirmed="yes")
         assert done.status_code == 303
     assert "rare ages" in str(server.curator.history("shown")[-1])
@@ -473,7 +473,7 @@ def test_an_owner_manages_in_the_console_and_confirms_what_is_given_up(server: R
     with server.browser(analyst) as browser:
         assert "None yet" in browser.get("/data/seen/requests").text
         wrong = browser.post("/data/seen/requests", adjacency="no", epsilon="1", reason="x")
-        assert (wrong.status_code, "adjacency must be" in wrong.text) == (422, True)
+        assert (wrong.status_code, "Adjacency must be" in wrong.text) == (422, True)
         wanted = json.dumps(CROWD.to_json())
         browser.post("/data/seen/requests", adjacency=wanted, epsilon="1", reason="for copies")
     (request,) = server.curator.requests("seen")
