@@ -22,9 +22,11 @@ SCRIPTS = sorted(
 
 
 def run_smoke(script: Path, folder: Path) -> None:
-    """What `python script --smoke` does in a folder."""
+    """What `python script --smoke` does in a folder; scripts of papers find the root themselves."""
     os.chdir(folder)
-    sys.path[:0] = [str(script.parent), str(ROOT)]
+    others = [path for path in sys.path if Path(path).resolve() != ROOT]
+    found = [] if script.parent.name == "papers" else [str(ROOT)]
+    sys.path[:] = [str(script.parent), *found, *others]
     sys.argv = [str(script), "--smoke"]
     runpy.run_path(str(script), run_name="__main__")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from benchmarks._folder import data_frame
+from _tables import data_frame
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 

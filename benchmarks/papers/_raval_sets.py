@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from benchmarks._folder import data_frame
+from _tables import data_frame
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 

@@ -19,11 +19,12 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from benchmarks._folder import data_frame
 from scripts.code_digest import digest
 
 from privod.pictures import png
 
-__all__ = ["Report", "Row", "small_png"]
+__all__ = ["Report", "Row", "data_frame", "small_png"]
 
 Row = dict[str, Any]
 

@@ -27,8 +27,7 @@ import _asif_pictures as pictures
 import numpy as np
 from _asif_pictures import Curves, Floats
 from _generators import gaussian_mixture
-from _tables import Report, Row
-from benchmarks._folder import data_frame
+from _tables import Report, Row, data_frame
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.neighbors import BallTree, KDTree

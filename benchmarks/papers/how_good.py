@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 from _curves import Curve, draw_curves
-from _tables import Report, Row, small_png
-from benchmarks._folder import data_frame
+from _tables import Report, Row, data_frame, small_png
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest

@@ -26,8 +26,7 @@ from fractions import Fraction
 
 import numpy as np
 from _generators import okada_synthetic_1, okada_synthetic_2
-from _tables import Report, Row
-from benchmarks._folder import data_frame
+from _tables import Report, Row, data_frame
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 

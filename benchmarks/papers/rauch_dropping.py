@@ -20,8 +20,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from _tables import Report, Row
-from benchmarks._folder import data_frame
+from _tables import Report, Row, data_frame
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 

@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _tables import Report, Row
-from benchmarks._folder import data_frame
+from _tables import Report, Row, data_frame
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import t as student
