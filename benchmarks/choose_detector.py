@@ -28,8 +28,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.race_detectors import auroc, outward
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.race_detectors import auroc, outward
 
 from privod.data import Domain, Numeric
 from privod.mechanisms import seeded

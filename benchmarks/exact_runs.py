@@ -15,14 +15,19 @@ from __future__ import annotations
 
 import argparse
 import resource
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import numpy as np
-from benchmarks._folder import data_frame
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks._folder import data_frame
 
 from privod.data import Domain, Numeric, Table
 from privod.joint.exact.question import ExactOutliers

@@ -23,8 +23,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from benchmarks.race_detectors import labeled_sets, numbers
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.race_detectors import labeled_sets, numbers
 
 from privod.data import Domain, Numeric, Table
 from privod.mechanisms import secure

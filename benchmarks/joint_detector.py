@@ -14,15 +14,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from benchmarks.race_detectors import labeled_sets, numbers
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.race_detectors import labeled_sets, numbers
 
 from privod.data import Domain, Numeric, Table
 from privod.joint.detector.question import ALONE_EPSILON, JointDetector

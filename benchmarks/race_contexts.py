@@ -17,13 +17,18 @@ from __future__ import annotations
 
 import argparse
 import resource
+import sys
 import time
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-from benchmarks._folder import data_folder, data_frame
 from sklearn.neighbors import LocalOutlierFactor as SklearnLof
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks._folder import data_folder, data_frame
 
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.sources import read

@@ -34,9 +34,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from benchmarks.private_rivals import RIVALS, rivals
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.private_rivals import RIVALS, rivals
 
 from privod.estimators import PrivateDetector
 

@@ -14,11 +14,16 @@ curator would: this is a measurement by who may see the rows.
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-from benchmarks._folder import data_frame
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks._folder import data_frame
 
 from privod.data import Categorical, Domain, Numeric, Table
 from privod.data.sources import read

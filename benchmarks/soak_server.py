@@ -42,6 +42,9 @@ from typing import Any
 
 import httpx
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from tests.postgres_cluster import find_server, running_server
 
 from privod.curator import Curator

@@ -13,6 +13,10 @@ are. For a promise about crowds all records are counted.
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.race_contexts import Person, domain_of, person, table
 

@@ -22,11 +22,10 @@ SCRIPTS = sorted(
 
 
 def run_smoke(script: Path, folder: Path) -> None:
-    """What `python script --smoke` does in a folder; scripts of papers find the root themselves."""
+    """What `python script --smoke` does in a folder; scripts find the project's root themselves."""
     os.chdir(folder)
     others = [path for path in sys.path if Path(path).resolve() != ROOT]
-    found = [] if script.parent.name == "papers" else [str(ROOT)]
-    sys.path[:] = [str(script.parent), *found, *others]
+    sys.path[:] = [str(script.parent), *others]
     sys.argv = [str(script), "--smoke"]
     runpy.run_path(str(script), run_name="__main__")
 
@@ -40,7 +39,6 @@ def test_a_script_runs_in_seconds_and_says_its_figures(
         monkeypatch.setenv("PRIVOD_DATA", str(Path(data).resolve()))
     elif "PRIVOD_DATA" in script.read_text(encoding="utf-8"):
         pytest.skip("PRIVOD_DATA is not set")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "src")]))
     run = Forked(tmp_path, run_smoke, script, tmp_path)
     said, problem = run.communicate()
     assert run.returncode == 0, problem[-2000:]
