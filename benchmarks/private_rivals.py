@@ -2,6 +2,8 @@
 
 `mst_knn` is the synthetic data of MST [McKenna 2021] by the package mbi, Gaussian noise and zCDP as
 ours, and PyOD's k-NN on the rows it makes. `gaussian` is diffprivlib's naive Bayes of one class.
+`autoencoder` is a small network that learns by Opacus' noisy gradients and scores records by what
+it gets wrong. It takes the number of rows as public.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ DELTA = Fraction(1, 10**6)
 MOST_MADE = 5000  # synthetic rows
 MOST_COLUMNS = 30  # pairs of columns grow by the square
 ITERATIONS = 300
+EPOCHS, BATCHES, CLIPPED = 30, 10, 1.0  # of the autoencoder; its gradients are clipped to this norm
 
 
 def gaussian(rows: Floats, asked: Floats, ranges: Ranges, epsilon: str) -> Floats | None:
@@ -107,7 +110,47 @@ def tree(
     return edges
 
 
-RIVALS = {"MST_kNN": mst_knn, "diffprivlib_GaussianNB": gaussian}
+def autoencoder(rows: Floats, asked: Floats, ranges: Ranges, epsilon: str) -> Floats | None:
+    """How far records are from what a network makes of them that was learned with noise."""
+    try:
+        import torch
+        from opacus import PrivacyEngine
+    except ImportError:
+        return None
+    lows, highs = ranges
+    known, new = (
+        torch.tensor((2 * (part - lows) / (highs - lows) - 1).astype(np.float32))
+        for part in (rows, asked)
+    )
+    n_columns = rows.shape[1]
+    middle = max(1, n_columns // 2)
+    torch.manual_seed(0)
+    network: Any = torch.nn.Sequential(
+        torch.nn.Linear(n_columns, middle), torch.nn.Tanh(), torch.nn.Linear(middle, n_columns)
+    )
+    loader: Any = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(known), batch_size=max(1, len(rows) // BATCHES)
+    )
+    network, optimizer, loader = PrivacyEngine(accountant="prv").make_private_with_epsilon(
+        module=network,
+        optimizer=torch.optim.Adam(network.parameters(), lr=0.01),
+        data_loader=loader,
+        target_epsilon=float(epsilon),
+        target_delta=float(DELTA),
+        epochs=EPOCHS,
+        max_grad_norm=CLIPPED,
+    )
+    for _ in range(EPOCHS):
+        for (some,) in loader:
+            optimizer.zero_grad()
+            ((network(some) - some) ** 2).mean(dim=1).sum().backward()
+            optimizer.step()
+    with torch.no_grad():
+        found = ((network(new) - new) ** 2).mean(dim=1)
+    return np.asarray(found.numpy(), dtype=np.float64)
+
+
+RIVALS = {"MST_kNN": mst_knn, "diffprivlib_GaussianNB": gaussian, "Opacus_AE": autoencoder}
 
 
 def rivals(rows: Floats, asked: Floats, ranges: Ranges, epsilon: str) -> dict[str, Floats]:

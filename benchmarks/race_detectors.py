@@ -12,8 +12,8 @@ detectors. Ranges are what somebody who knows the units would declare, rounded o
 from zero, or none ("open"). Nothing else is given but epsilon. Of kdd99, whose attacks are the
 majority, the normal rows with two rare kinds of attack and with a sample of all are taken. Large
 sets are cut to 20,000 rows, or to `--rows`; k-NN and LOF take part on sets of up to 12,000. Private
-rivals (private_rivals.py) take part where mbi or diffprivlib can be imported, MST on sets of up to
-30 columns, with one fit a set.
+rivals (private_rivals.py) take part where mbi, diffprivlib or Opacus can be imported, with one fit
+a set, MST on sets of up to 30 columns.
 
 `--tables` takes the tables of a folder instead (*.npz with train, test and test_labels, as those of
 macrOData), by novelty. `--quick` takes the smaller sets and three fits, `--smoke` one set and one
