@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privod.data import Categorical
+from privod.data import Categorical, Numeric
 from privod.query.score_counts import EDGES, between
 
 if TYPE_CHECKING:
     from privod.questions.detector_profile.release import NoisyProfile
 
 FEWEST = 5.0  # records to the noise of a count, below which counts show next to nothing
-MUCH_OUTSIDE = 0.2  # of a column's records, below or above its range
+MUCH_OUTSIDE = 0.2  # of a column's records, below or above its range ...
+MUCH_AT_END = 0.5  # ... or above an end that was declared, where its own records lie, too
 MUCH_MISSING = 0.5
 SOME = 0.05  # of the records: worth a word
 SURE = 2.0  # deviations of noise that a share must exceed to be spoken of
@@ -79,24 +80,27 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
     """Ranges that were not found, and columns that lie outside theirs."""
     names = [value.columns[place].name for place in value.layout.numeric]
     lost = [name for name, shown in zip(names, value.shown, strict=False) if not shown]
-    every = _cells(value)
-    cells = [every[place] for place in value.layout.numeric]
-    share_of = _sure_share(value)
-    outside = [share_of(float(own[0] + own[-2]), 2) for own in cells]
-    past = {
-        name: (share, span)
-        for name, share, span in zip(names, outside, value.layout.ranges, strict=True)
-        if share > MUCH_OUTSIDE and name not in lost
-    }
+    every, share_of = _cells(value), _sure_share(value)
+    past = {}
+    for place, (low, high) in zip(value.layout.numeric, value.layout.ranges, strict=True):
+        column, own = value.columns[place], every[place]
+        assert isinstance(column, Numeric)  # noqa: S101 - for the type checker
+        share, limit = share_of(float(own[0] + own[-2]), 2), MUCH_OUTSIDE
+        if high >= column.high:  # values at an end lie in the cell above it
+            two_values = share_of(float(own[1]), 1) and share_of(float(own[1] + own[-2]), 2)
+            limit = 1.0 if two_values > 1 - SOME else MUCH_AT_END
+        if share > limit and column.name not in lost:
+            outside = f"below {low:.4g} or from {high:.4g} on"
+            past[column.name] = f"{100 * share:.0f} % of {column.name!r} {outside}"
     found = []
     if lost:
         words = f"The range of {_named(lost)} was not found: noise hides it. Declare it in bounds."
         found.append(Remark("ranges", words, serious=True))
     if past:
-        share, (low, high) = next(iter(past.values()))
-        told = [f"{100 * share:.0f} % of {next(iter(past))!r} outside {low:.4g} to {high:.4g}"]
-        told += [f"of {_named(list(past)[1:])} too"] if len(past) > 1 else []
-        found.append(Remark("ranges", f"Many values lie outside: {', '.join(told)}.", serious=True))
+        first, *others = past
+        told = f"{past[first]}, and of {_named(others)} too" if others else past[first]
+        words = f"Many values lie outside their range: {told}."
+        found.append(Remark("ranges", words, serious=True))
     return found
 
 
