@@ -64,7 +64,8 @@ def ask(
 ) -> Answer:
     """Ask as a server does."""
     asker = Asker("owner", request_id, None)
-    return curator.asking.ask(query, curator.dataset(of), asker, **how).read()
+    found = curator.asking.ask(query, curator.dataset(of), asker, **how)
+    return Answer(found.release.read(found.query), found.charges, found.stored, found.head)
 
 
 @pytest.fixture

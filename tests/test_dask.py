@@ -271,10 +271,10 @@ def test_a_scheduler_with_certificates_counts_for_curator_and_server_and_for_nob
             return written(sure, 1, sure.answer(table, rows.noise(key, question.query)))
 
         asker = Asker("owner", None, None)
-        answer = curator.asking.ask(sure, curator.dataset("d"), asker, look=look).read()
+        answer = curator.asking.ask(sure, curator.dataset("d"), asker, look=look)
         assert told[0].engine == tls
         counts = np.bincount(Table(DOMAIN, mock_rows(DOMAIN, 600)).codes(("group",))[:, 0])
-        assert answer.release.value.counts.tolist() == counts.tolist()
+        assert answer.release.read().value.counts.tolist() == counts.tolist()
         curator.ask(QUESTION, "d")
     rows_module._connected(tls).close()
     rows_module._connected.cache_clear()

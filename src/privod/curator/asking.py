@@ -18,7 +18,7 @@ from privod.curator.publication import (
     publish,
     written,
 )
-from privod.curator.questions import Question, adapted
+from privod.curator.questions import Question, adapted, not_of_the_catalog
 from privod.curator.results import NO_ANSWER
 from privod.curator.rows import KeptRows, RowStore, Tables
 from privod.curator.witnessed_ledger import WitnessedLedger
@@ -53,11 +53,6 @@ class Asker:
     request_id: str | None
     token: str | None
 
-    def __post_init__(self) -> None:
-        short_text(self.name, "asked_by")
-        if self.request_id is not None:
-            short_text(self.request_id, "request_id")
-
 
 class Asking:
     """Answers questions about the rows that a curator holds."""
@@ -70,12 +65,14 @@ class Asking:
         self._failed: set[tuple[str, bytes]] = set()
         """Questions and keys that failed for good, and could not be erased yet."""
 
-    def adapted(self, query: Query[Any], dataset: DataSet) -> Query[Any]:
+    def question(self, query: Query[Any], dataset: DataSet) -> Question:
         """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
-        if not isinstance(query, Query) or query.within("zcdp") is query:
-            return query
-        with self._database.reading() as connection:
-            return adapted(query, ledger.budgets_of(connection, dataset.root))
+        if not isinstance(query, Query):
+            raise not_of_the_catalog(query)
+        if query.within("zcdp") is not query:
+            with self._database.reading() as connection:
+                query = adapted(query, ledger.budgets_of(connection, dataset.root))
+        return Question(query, dataset, store.question_key(dataset.name, query.canonical))
 
     def price(self, query: Query[Any], dataset: DataSet, token: str | None) -> Price:
         """Say what a question would cost at most; what was charged and left costs nothing more."""
@@ -113,7 +110,8 @@ class Asking:
         asked = size_question(dataset.domain)
         if asked is None:
             return None
-        stored = store.find_release(connection, Question(asked, dataset).key)
+        key = store.question_key(dataset.name, asked.canonical)
+        stored = store.find_release(connection, key)
         return None if stored is None else size_told(stored.release.read(asked), dataset.domain)
 
     def check_budget(
@@ -153,16 +151,35 @@ class Asking:
         before it is charged or begun again: what it raises ends the asking, and nothing was charged
         or begun by it.
         """
-        question, of = Question(self.adapted(query, dataset), dataset), dataset.name
+        short_text(asker.name, "asked_by")
+        if asker.request_id is not None:
+            short_text(asker.request_id, "request_id")
+        question = self.question(query, dataset)
         with self._database.lookup() as connection:
             paid = question.paid_before(connection, asker.request_id)
             stored = store.find_release(connection, question.key)
-        if stored is not None:
-            return self._already(question, stored)
+        if stored is None:
+            answer = self._answer(question, asker, paid, wait_for_release_time, look, go_on)
+            if isinstance(answer, Published):
+                return answer
+            stored = answer
+        head = self._witnessed.ensure_durable(stored.entry, stored.head)
+        return Published(question.query, stored.release, (), True, str(head))
+
+    def _answer(
+        self,
+        question: Question,
+        asker: Asker,
+        paid: bool,
+        wait_for_release_time: Callable[[], None],
+        look: Look | None,
+        go_on: Callable[[], None],
+    ) -> Published | Stored:
+        """Charge a question, look at the rows and store the answer; or find it stored meanwhile."""
         question.check()
         with self._database.reading() as connection:
             left = work.is_charged(connection, question.key)
-            folder, seal = store.rows_in_use(connection, of)
+            folder, seal = store.rows_in_use(connection, question.dataset.name)
         if left or not paid:
             self._check_rows(question, folder, seal, left=left)
         # Whoever asks the same at the same time waits here, and then finds the release stored.
@@ -170,13 +187,13 @@ class Asking:
             go_on()
             begun = self._begin(question, asker, again=look is not None)  # where it may be lost
             if isinstance(begun, Stored):
-                return self._already(question, begun)
+                return begun
             if begun is None:
                 raise AnswerFailed(NO_ANSWER)
             # From here on the charge is on disk and stands.
             with self._failing_for_good(question, begun, asker):
                 try:
-                    rows = self._rows.kept(folder, seal, dataset.domain)
+                    rows = self._rows.kept(folder, seal, question.dataset.domain)
                     looked_up = found(question, rows, look or self._look, begun.key)
                 finally:
                     wait_for_release_time()
@@ -186,7 +203,7 @@ class Asking:
             return replace(answer, charges=(), stored=True)  # somebody else paid for it
 
     def _checked(self, query: Query[Any], dataset: DataSet) -> Question:
-        question = Question(self.adapted(query, dataset), dataset)
+        question = self.question(query, dataset)
         question.check()
         return question
 
@@ -293,11 +310,6 @@ class Asking:
         for question, key in failed:
             work.erase(connection, question, key)
         return failed
-
-    def _already(self, question: Question, stored: Stored) -> Published:
-        """An answer that is stored, once its entry is durable."""
-        head = self._witnessed.ensure_durable(stored.entry, stored.head)
-        return Published(question.query, stored.release, (), True, str(head))
 
     def _look(self, question: Question, rows: KeptRows, key: bytes | None) -> ReleaseText:
         query = question.query

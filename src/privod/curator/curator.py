@@ -396,7 +396,7 @@ class Curator:
 
     def adapted(self, query: Query[Any], of: str) -> Query[Any]:
         """The question as it is asked of a data set: noise "auto" becomes what it takes there."""
-        return self.asking.adapted(query, self.dataset(of))
+        return self.asking.question(query, self.dataset(of)).query
 
     def price(self, query: Query[Any], of: str, *, token: str | None = None) -> Price:
         """Say what a question would cost at most, without looking and without charging.
@@ -442,7 +442,8 @@ class Curator:
             The id of the token that asks; its limit within a budget counts.
         """
         asker = Asker(asked_by, request_id, token)
-        return self.asking.ask(query, self.dataset(of), asker).read()
+        found = self.asking.ask(query, self.dataset(of), asker)
+        return Answer(found.release.read(found.query), found.charges, found.stored, found.head)
 
     # ---- reading the ledger ----------------------------------------------------------------------
 
@@ -469,16 +470,16 @@ class Curator:
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
-        key = store.question_key(of, self.adapted(query, of).canonical)
+        question = self.asking.question(query, self.dataset(of))
         with self.database.reading() as connection:
-            self._ensure_durable(connection, of, key)
-            stored = store.find_release(connection, key)
+            self._ensure_durable(connection, of, question.key)
+            stored = store.find_release(connection, question.key)
         assert stored is not None  # noqa: S101 - else it was not found
-        return stored.release.read()
+        return stored.release.read(question.query)
 
     def stored_release(self, of: str, query: Query[Any]) -> tuple[str, Head]:
         """Where a stored answer is, and a head that holds it, once durable; it is not read."""
-        key = store.question_key(of, self.adapted(query, of).canonical)
+        key = self.asking.question(query, self.dataset(of)).key
         with self.database.lookup() as connection:
             return key, self._ensure_durable(connection, of, key)
 

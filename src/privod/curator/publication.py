@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privod.curator.questions import Question
-from privod.curator.results import NO_ANSWER, Answer
+from privod.curator.results import NO_ANSWER
 from privod.curator.rows import KeptRows
 from privod.curator.witnessed_ledger import WitnessedLedger
 from privod.curator.work import PendingAnswer, erase, is_charged
@@ -54,10 +54,6 @@ class Published:
     charges: tuple[Charge, ...]
     stored: bool
     head: str
-
-    def read(self) -> Answer:
-        """The same with its release."""
-        return Answer(self.release.read(self.query), self.charges, self.stored, self.head)
 
 
 def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> ReleaseText:

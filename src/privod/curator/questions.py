@@ -39,32 +39,30 @@ def adapted(query: Query[Any], budgets: Sequence[BudgetState]) -> Query[Any]:
     return query.within("zcdp" if zcdp else "sums", allowed)
 
 
+def not_of_the_catalog(asked: object) -> InvalidParameter:
+    """What to raise where something else is asked than a question of the catalog."""
+    way_out = "Build one from the catalog, such as Histogram(columns='age', epsilon=0.1)."
+    rule = "must be a question of the catalog"
+    return InvalidParameter("query", rule, type(asked).__name__, way_out)
+
+
 @dataclass(frozen=True)
 class Question:
-    """A query about a data set; `check` holds it against the data set's public side."""
+    """A query about a data set, and one key for both; `check` holds it against the public side."""
 
     query: Query[Any]
     dataset: DataSet
-
-    def __post_init__(self) -> None:
-        query = self.query
-        if not isinstance(query, Query) or QUERIES.get(query.name) is not type(query):
-            way_out = "Build one from the catalog, such as Histogram(columns='age', epsilon=0.1)."
-            rule = "must be a question of the catalog"
-            raise InvalidParameter("query", rule, type(query).__name__, way_out)
+    key: str
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """What the answer promises."""
         return self.query.promised.of_persons(self.dataset.domain.max_rows_per_person)
 
-    @cached_property
-    def key(self) -> str:
-        """One key for this query about this data set."""
-        return store.question_key(self.dataset.name, self.query.canonical)
-
     def check(self) -> None:
         """Refuse what cannot be asked of such data; no row is looked at."""
+        if QUERIES.get(self.query.name) is not type(self.query):
+            raise not_of_the_catalog(self.query)
         self.query.check(self.dataset.domain)
         if not is_plain_json(self.query.canonical):
             check_texts(self.query.to_json(), "query")

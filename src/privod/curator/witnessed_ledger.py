@@ -149,7 +149,10 @@ class WitnessedLedger:
         A crash may have come before that, or its storing goes on. Who opened the ledger to read
         it only sees what they find there, and one that may lack entries has no witness to tell.
         """
-        if self.database.read_only or (not self._unsound and self.witnesses.hold(entry)):
+        files = self.witnesses.files
+        if self.database.read_only or (
+            not self._unsound and all(file.holds(entry) for file in files)
+        ):
             return head
         self.database.sync()
         if not self._unsound:

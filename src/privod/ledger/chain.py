@@ -97,8 +97,8 @@ class Entry:
         adjacency, query = values.pop("adjacency"), values.pop("query")
         return cls(
             **values,
-            adjacency=None if adjacency is None else _adjacency(adjacency),
-            loss=None if epsilon is None else _loss(epsilon, delta),
+            adjacency=None if adjacency is None else adjacency_of(adjacency),
+            loss=None if epsilon is None else loss_of(epsilon, delta),
             query=None if query is None else json.loads(query),
             details=None if details is None else json.loads(details),
         )
@@ -206,9 +206,9 @@ def budgets_of(connection: Connection, root: str) -> tuple[BudgetState, ...]:
         BudgetState(
             number,
             root,
-            _adjacency(adjacency),
-            _loss(sums[0], sums[1]),
-            _loss(sums[2], sums[3]),
+            adjacency_of(adjacency),
+            loss_of(sums[0], sums[1]),
+            loss_of(sums[2], sums[3]),
             role=role,
             closed=closed,
             conversion_delta=None if sums[4] is None else Fraction(sums[4]),
@@ -322,7 +322,7 @@ def charges_of(connection: Connection, ask: int) -> tuple[Charge, ...]:
     charges = []
     for number, adjacency, epsilon, delta, details in rows:
         rho = None if details is None else Zcdp.from_json(json.loads(details)["zcdp"]).rho
-        charges.append(Charge(number, _adjacency(adjacency), _loss(epsilon, delta), rho))
+        charges.append(Charge(number, adjacency_of(adjacency), loss_of(epsilon, delta), rho))
     return tuple(charges)
 
 
@@ -399,7 +399,7 @@ def allowed_to(connection: Connection, state: BudgetState, token: str) -> Budget
     )
     if not limits:
         return None
-    limit = _loss(*limits[0])
+    limit = loss_of(*limits[0])
     conversion = None  # a limit without a delta is counted by sums
     if state.zcdp is not None and limit.delta:
         conversion = limit.delta * state.zcdp.conversion_delta / state.budget.delta
@@ -419,7 +419,7 @@ def allowed_to(connection: Connection, state: BudgetState, token: str) -> Budget
         state.number,
     )
     for epsilon, delta, details in rows:
-        loss = _loss(epsilon, delta)
+        loss = loss_of(epsilon, delta)
         cost = Cost.of_loss(loss)
         if details is not None:
             cost = Cost(loss, Zcdp.from_json(json.loads(details)["zcdp"]))
@@ -428,13 +428,13 @@ def allowed_to(connection: Connection, state: BudgetState, token: str) -> Budget
 
 
 @lru_cache(maxsize=256)
-def _adjacency(text: str) -> Adjacency:
+def adjacency_of(text: str) -> Adjacency:
     """An adjacency as the database holds it; there are few, and every entry names one."""
     return adjacency_from_json(json.loads(text))
 
 
 @lru_cache(maxsize=1024)
-def _loss(epsilon: str, delta: str) -> Loss:
+def loss_of(epsilon: str, delta: str) -> Loss:
     """A loss as the database holds it."""
     return Loss(Fraction(epsilon), Fraction(delta))
 

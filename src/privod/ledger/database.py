@@ -34,7 +34,8 @@ class Connection:
     def execute(self, statement: str, *values: str | int | None) -> list[tuple[Any, ...]]:
         """Run one statement, its values written as question marks."""
         cursor = self.driver.execute(statement.replace("?", self._placeholder), values)
-        return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
+        rows: list[tuple[Any, ...]] = cursor.fetchall() if cursor.description else []
+        return rows
 
 
 class Database(ABC):
@@ -92,24 +93,24 @@ class Database(ABC):
 
         A connection is lent for it; one that failed is not lent again.
         """
-        connection = None
+        connection, is_whole = None, False
         try:
             connection = self._take()
             yield connection
+            is_whole = True
+        except PrivodError:  # a refusal between two statements, rolled back
+            is_whole = True
+            raise
         except self._failures as problem:
-            if connection is not None:
-                connection.driver.close()
             self.close()  # if the server went away, it did so for the idle connections too
             raise self._explain(problem) from None
-        except PrivodError:  # a refusal between two statements, rolled back
+        finally:
             if connection is not None:
-                self._give_back(connection)
-            raise
-        except BaseException:
-            if connection is not None:
-                connection.driver.close()
-            raise
-        self._give_back(connection)
+                if is_whole and not getattr(connection.driver, "closed", False):
+                    with self._mutex:
+                        self._idle.append(connection)
+                else:
+                    connection.driver.close()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -159,11 +160,6 @@ class Database(ABC):
             if self._idle:
                 return self._idle.pop()
         return Connection(self._connect(), self._placeholder)
-
-    def _give_back(self, connection: Connection) -> None:
-        if not getattr(connection.driver, "closed", False):
-            with self._mutex:
-                self._idle.append(connection)
 
 
 def _close_all(idle: list[Connection]) -> None:

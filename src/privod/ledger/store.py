@@ -9,17 +9,13 @@ from typing import Any, NamedTuple
 
 from privod.data import Domain
 from privod.errors import InvalidParameter, LedgerDamaged, NotFound, SeededRelease
-from privod.ledger.chain import append, digest
+from privod.ledger.chain import adjacency_of, append, digest, loss_of
 from privod.ledger.database import Connection
 from privod.ledger.witness import Head
-from privod.query.catalog import release_from_json
+from privod.privacy.guarantee import ROWS, Guarantee
+from privod.query.catalog import query_from_json
 from privod.query.query import Query, Release, canonical_json
 from privod.texts import LONGEST_NAME, did_you_mean
-
-RELEASES = (
-    "SELECT r.entry, r.release, e.digest, h.length, h.hash FROM head h, releases r"
-    " LEFT JOIN entries e ON e.number = r.entry"
-)
 
 
 @dataclass(frozen=True)
@@ -175,13 +171,20 @@ class ReleaseText:
     """The same, where this process made it."""
 
     def read(self, asked: Query[Any] | None = None) -> Release[Any]:
-        """The release; whoever `asked` for it knows the question that it answers."""
+        """The release; whoever `asked` for it knows the question that it answers.
+
+        What it promised was held against its question before it was entered, and none is seeded.
+        """
         if self.release is not None:
             return self.release
         data = json.loads(self.text)
-        if asked is not None and canonical_json(data["query"]) != asked.canonical:
+        query, promise = asked or query_from_json(data["query"]), data["guarantee"]
+        if canonical_json(data["query"]) != query.canonical:
             raise LedgerDamaged("A stored release answers another question than it was found by.")
-        return release_from_json(data, asked)
+        loss, adjacency = promise["loss"], canonical_json(promise["adjacency"])
+        lost = loss_of(loss["epsilon"], loss["delta"])
+        guarantee = Guarantee(lost, adjacency_of(adjacency), promise.get(ROWS, 1))
+        return Release(query, query.value_from_json(data["value"]), guarantee, seeded=False)
 
 
 class Stored(NamedTuple):
@@ -194,8 +197,17 @@ class Stored(NamedTuple):
 
 def find_release(connection: Connection, question: str) -> Stored | None:
     """The stored answer to a question, as the ledger says it was."""
-    rows = connection.execute(f"{RELEASES} WHERE r.question = ?", question)
-    return _entered(*rows[0]) if rows else None
+    rows = connection.execute(
+        "SELECT r.entry, r.release, e.digest, h.length, h.hash FROM head h, releases r"
+        " LEFT JOIN entries e ON e.number = r.entry WHERE r.question = ?",
+        question,
+    )
+    if not rows:
+        return None
+    entry, text, entered, length, last = rows[0]
+    if digest(text) != entered:
+        raise LedgerDamaged(f"The stored release of entry {entry} is not the one that was entered.")
+    return Stored(ReleaseText(text), entry, Head(length, last))
 
 
 def has_release(connection: Connection, question: str) -> bool:
@@ -213,14 +225,8 @@ def release_entry(connection: Connection, question: str) -> tuple[int, Head] | N
 
 def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
     """Every stored answer about a data set, in the order they were given."""
-    rows = connection.execute(
-        f"{RELEASES} WHERE r.dataset = ? ORDER BY r.entry",
-        dataset,
+    keys = connection.execute(
+        "SELECT question FROM releases WHERE dataset = ? ORDER BY entry", dataset
     )
-    return [_entered(*row).release.read() for row in rows]
-
-
-def _entered(entry: int, text: str, entered: str | None, length: int, last: str) -> Stored:
-    if digest(text) != entered:
-        raise LedgerDamaged(f"The stored release of entry {entry} is not the one that was entered.")
-    return Stored(ReleaseText(text), entry, Head(length, last))
+    found = [find_release(connection, key) for (key,) in keys]
+    return [stored.release.read() for stored in found if stored is not None]

@@ -100,14 +100,14 @@ class Witness(Remembers):
             raise self._unavailable(problem) from None
         if not content.strip():
             return None  # being made at this moment
-        found = [head for head in _slots(content) if head is not None]
-        if not found:
+        latest = max(filter(None, _slots(content)), key=attrgetter("number"), default=None)
+        if latest is None:
             raise LedgerDamaged(
                 f"The witness {str(self.path)!r} cannot be read, so nobody can tell whether the"
                 " ledger lost entries. Compare the ledger with a head noted elsewhere, then accept"
                 " it as restored."
             )
-        return max(found, key=attrgetter("number"))
+        return latest
 
     def note(self, head: Head, *, durably: bool = True) -> None:
         with self._open() as handle:
@@ -221,10 +221,6 @@ class Witnesses:
                     f" answers nothing new. {WAY_OUT}"
                 )
 
-    def hold(self, number: int) -> bool:
-        """Whether every witness saw this entry, durably."""
-        return all(file.holds(number) for file in self.files)
-
     def note(self, head: Head, *, durably: bool = True) -> None:
         """Let every witness remember a head, durably unless told otherwise."""
         for file in self.files:
@@ -236,22 +232,23 @@ class Witnesses:
             file.start_anew(head)
 
 
-def _slots(content: bytes) -> list[Head | None]:
-    return [_parsed(content[at : at + SLOT]) for at in range(0, SLOT * SLOTS, SLOT)]
+@lru_cache(maxsize=4)  # of one page each, which is the same until a head is noted
+def _slots(content: bytes) -> tuple[Head | None, ...]:
+    """The head in each slot; None where there is none, or it was torn."""
+    found: list[Head | None] = []
+    for at in range(0, SLOT * SLOTS, SLOT):
+        text, _, checksum = (
+            content[at : at + SLOT].rstrip().decode("ascii", "replace").rpartition(" ")
+        )
+        number, _, digest = text.removeprefix(f"{MAGIC} ").partition(":")
+        is_whole = hashlib.sha256(text.encode()).hexdigest() == checksum
+        found.append(Head(int(number), digest) if is_whole else None)
+    return tuple(found)
 
 
 def _slot(head: Head) -> bytes:
     text = f"{MAGIC} {head}"
     return f"{text} {hashlib.sha256(text.encode()).hexdigest()}\n".ljust(SLOT).encode()
-
-
-@lru_cache(maxsize=4 * SLOTS)
-def _parsed(slot: bytes) -> Head | None:
-    text, _, checksum = slot.rstrip().decode("ascii", "replace").rpartition(" ")
-    if hashlib.sha256(text.encode()).hexdigest() != checksum:
-        return None
-    number, _, digest = text.removeprefix(f"{MAGIC} ").partition(":")
-    return Head(int(number), digest)
 
 
 def kept_for(directory: Path, name: str) -> Witness:

@@ -8,7 +8,7 @@ from typing import Any
 from privod.errors import InvalidData, InvalidParameter, NoPromise, NotFound
 from privod.privacy import Guarantee
 from privod.query.checks import checked_truth
-from privod.query.query import Query, Release
+from privod.query.query import NOT_PARAMETERS, Query, Release
 from privod.registry import load, questions
 from privod.texts import did_you_mean
 
@@ -75,17 +75,16 @@ def query_from_json(data: dict[str, Any]) -> Query[Any]:
     if version != kind.version or isinstance(version, bool):
         rule = f"of {kind.name} must be {kind.version}"
         raise InvalidParameter("version", rule, version, "Use the privod that has this version.")
-    named = ("name", "version")
-    return kind.from_parameters({key: data[key] for key in data if key not in named})
+    return kind.from_parameters({key: data[key] for key in data if key not in NOT_PARAMETERS})
 
 
-def release_from_json(data: dict[str, Any], query: Query[Any] | None = None) -> Release[Any]:
+def release_from_json(data: dict[str, Any]) -> Release[Any]:
     """Read back a release; its promise must be the one its question makes."""
     if not isinstance(data, dict) or not data.keys() >= WRITTEN:
         way_out = " Read the text with json.loads first." if isinstance(data, str) else ""
         written = ", ".join(sorted(WRITTEN))
         raise InvalidData(f"This is not a release: a JSON object with {written}.{way_out}")
-    query = query or query_from_json(data["query"])
+    query = query_from_json(data["query"])
     guarantee = query.promised
     if data["guarantee"] != guarantee.to_json():  # as where a person may have several rows
         guarantee = Guarantee.from_json(data["guarantee"])

@@ -29,6 +29,7 @@ Value = TypeVar("Value")
 NANOSECONDS_A_VALUE = 20  # to read a value once, place it and count it
 HELD_TIMES = 6  # values of records that a question holds: gathered, in order, and worked on
 PLAIN = {str, int, float, bool, type(None)}  # what JSON has as it is
+NOT_PARAMETERS = ("name", "version")  # of what is written of a question
 NANOSECONDS_A_NUMBER = 2000  # to draw its noise, and to write and read it as text
 
 
@@ -213,21 +214,21 @@ class Query(ABC, Generic[Value]):
         """The question as the ledger writes it, written once."""
         return canonical_json(self.to_json())
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as plain JSON values."""
+    def to_json(self) -> dict[str, Any]:
+        """Name, version and parameters, as plain JSON values."""
         assert is_dataclass(self)  # noqa: S101 - what every subclass is, told to the type checker
-        written = {}
+        written: dict[str, Any] = {"name": self.name, "version": self.version}
         for field in fields(self):
-            value = getattr(self, field.name)
+            value = vars(self)[field.name]
             written[field.name] = value if type(value) in PLAIN else plain_value(value)
         for name, default in self.later.items():
             if written[name] == default:
                 del written[name]
         return written
 
-    def to_json(self) -> dict[str, Any]:
-        """Name, version and parameters."""
-        return {"name": self.name, "version": self.version, **self.parameters()}
+    def parameters(self) -> dict[str, Any]:
+        """The parameters alone, as plain JSON values."""
+        return {key: value for key, value in self.to_json().items() if key not in NOT_PARAMETERS}
 
     @classmethod
     def from_parameters(cls, parameters: dict[str, Any]) -> Self:
