@@ -422,6 +422,16 @@ def test_a_changed_duckdb_table_is_refused_before_the_charge_and_found_on_readin
             curator.verify()
 
 
+@pytest.mark.parametrize("name", ["rowid", "ROWID"])
+def test_a_duckdb_table_whose_own_rowid_hides_the_row_numbers_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    """Records with one number would count as one, and those with none would be left out."""
+    rows = {**rows_of(60), name: [0] * 30 + [7] * 30}
+    with pytest.raises(InvalidData, match="column called rowid"):
+        InPlace(duckdb_of(tmp_path / "stays.duckdb", rows)).look_up(PLAIN)
+
+
 def test_a_duckdb_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
     where = duckdb_of(tmp_path / "stays.duckdb", rows_of(60))
     for wrong, why in (

@@ -142,7 +142,13 @@ def look_up_table(where: str, domain: Domain) -> Place:
         )
     with _reading(str(path)) as connection:
         described = connection.execute(f"SELECT * FROM {quoted(name)} LIMIT 0").description  # noqa: S608
-        check_names([str(column[0]) for column in described or ()], domain)
+        names = [str(column[0]) for column in described or ()]
+        check_names(names, domain)
+        if "rowid" in map(str.lower, names):
+            raise InvalidData(
+                f"The table {name!r} has a column called rowid, which hides its row numbers."
+                " Rename it, or register a copy: leave out --in-place."
+            )
         last = connection.execute(f"SELECT max(rowid) FROM {quoted(name)}").fetchone()  # noqa: S608
         n_rows = 0 if last is None or last[0] is None else int(last[0]) + 1
     about |= {"path": str(path), "name": name, "rows": n_rows}
