@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -46,6 +47,23 @@ def test_a_run_that_broke_off_stands_in_the_file_and_counts(tmp_path: Path) -> N
     assert sent.promise() == Guarantee(Loss("3/2", "0.000001001"), Replace())
     assert Contributions(record).sent() == sent
     assert record.stat().st_mode & 0o077 == 0
+
+
+def test_a_run_is_on_disk_under_its_name_before_anything_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power failure must not bring back the ledger, or the approvals, as they were before."""
+    record, sync = tmp_path / "contributions.json", os.fsync
+    synced: list[tuple[bool, str | bool]] = []
+
+    def noted(handle: int) -> None:
+        is_folder = os.path.samestat(os.fstat(handle), tmp_path.stat())
+        synced.append((is_folder, record.exists() and record.read_text()))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    Contributions(record).claim(("x",), THREE, REPLACING)
+    assert synced[-1] == (True, record.read_text())
 
 
 def test_several_users_of_one_ledger_lose_no_run(tmp_path: Path) -> None:

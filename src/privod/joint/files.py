@@ -52,7 +52,9 @@ class LockedFile:
             yield
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        handle = os.open(
+            self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600
+        )
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
@@ -75,13 +77,18 @@ class LockedFile:
     def _write(self) -> None:
         if self._path is None:
             return
-        draft = self._path.with_suffix(".new")
+        draft = self._path.with_name(f"{self._path.name}.new")
         draft.unlink(missing_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(json.dumps(self._kept, indent=1))
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self._path)
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # else a power failure could bring the old contents back
+        finally:
+            os.close(folder)
 
 
 @contextmanager
