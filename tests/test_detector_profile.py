@@ -20,9 +20,11 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from privod.audit import replay_case
 from privod.data import Categorical, Domain, Numeric, Table
+from privod.engines.size import MOST_RECORDS
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, seeded
 from privod.mechanisms.merged import MergedNoise
+from privod.mechanisms.noise import LARGEST_COUNT
 from privod.outliers.grid.kernels.profile import CHUNK, count_quarters
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.privacy.zcdp import rho_of_loss
@@ -61,6 +63,7 @@ from privod.questions.detector_profile.stages import (
     ExactSums,
     ScoreSums,
 )
+from privod.questions.graded_count.query import MOST_GRADES
 
 DOMAIN = Domain((Numeric("x", -8, 8), Categorical("kind", ("a", "b")), Numeric("y", -8, 8)))
 
@@ -90,6 +93,12 @@ def test_no_record_changes_products_by_more_than_proved(rows: Any, radius: float
         assert sum(int(each) ** 2 for each in change) <= squared_products_change()
     apart = [product_sums(record[None], zeros, ones, radius) for record in records]
     assert product_sums(records, zeros, ones, radius).tolist() == np.sum(apart, axis=0).tolist()
+
+
+def test_the_largest_sums_of_as_many_records_as_may_be_declared_leave_room_for_noise() -> None:
+    """Past it noise is refused, and whether it was would tell how far out records lie."""
+    for largest in (UNIT**2, MOST_GRADES):
+        assert MOST_RECORDS * largest <= LARGEST_COUNT
 
 
 def test_cells_and_products_of_many_rows_are_those_that_numpy_finds() -> None:

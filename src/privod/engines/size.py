@@ -17,7 +17,7 @@ UNLESS_DECLARED = 100_000
 IN_MEMORY = 10_000_000
 """A data set declared to have at most so many records is held in memory while it is asked."""
 
-MOST_RECORDS = 1 << 40
+MOST_RECORDS = 1 << 37  # so that sums of products of 2^24 each leave 64 bits to their noise
 MOST_VALUES = 500_000_000  # of 8 bytes: what a question of a larger data set may hold at once
 VALUES_IN_PARTITION = 1 << 22
 ROWS_IN_PARTITION = 1 << 19  # two at a time are capped in memory
