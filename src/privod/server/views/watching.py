@@ -12,23 +12,12 @@ from privod.server.site import Site
 
 
 def gathered(site: Site, visitor: Visitor) -> dict[str, list[Sample]]:
-    """The samples of every family that a visitor may see: budgets of their data sets only.
+    """The samples that a visitor may see: of one data set its budgets alone, else the server's too.
 
     Room on the disk is told to those alone who may see every report: rows take some, and questions
     about rows that are not held in memory take more by how many meet their conditions.
     """
-    counted = ("requests_total", "refusals_total", "questions_ended_total")
-    found = {name: site.metrics.samples(name) for name in counted}
-    waiting = site.answers.writers.lengths()
-    workers = {"answer": site.limits.workers, "write": site.limits.writers}
-    found |= {
-        "questions": _by("state", site.jobs.under_way()),
-        "workers": _by("task", workers),
-        "writing_tasks": [((), waiting["all"])],
-        "writing_tasks_of_one_token": [((), waiting["longest"])],
-        "can_write": [((), float(site.is_present))],
-        "ledger_entries": [((), float(site.curator.witnessed.head().number))],
-    }
+    found = _of_server(site) if visitor.of is None else {}
     if visitor.role == "owner" and visitor.of is None:
         free = shutil.disk_usage(site.curator.directory).free
         found["disk_free_bytes"] = [((), float(free))]
@@ -44,6 +33,22 @@ def gathered(site: Site, visitor: Visitor) -> dict[str, list[Sample]]:
             if state.closed is None or name == "charges_total":
                 found[name].append((tuple(named.items()), value))
     return found
+
+
+def _of_server(site: Site) -> dict[str, list[Sample]]:
+    """What goes on here, whichever data sets it is about."""
+    counted = ("requests_total", "refusals_total", "questions_ended_total")
+    found = {name: site.metrics.samples(name) for name in counted}
+    waiting = site.answers.writers.lengths()
+    workers = {"answer": site.limits.workers, "write": site.limits.writers}
+    return found | {
+        "questions": _by("state", site.jobs.under_way()),
+        "workers": _by("task", workers),
+        "writing_tasks": [((), waiting["all"])],
+        "writing_tasks_of_one_token": [((), waiting["longest"])],
+        "can_write": [((), float(site.is_present))],
+        "ledger_entries": [((), float(site.curator.witnessed.head().number))],
+    }
 
 
 def _by(label: str, counts: Mapping[str, int]) -> list[Sample]:
