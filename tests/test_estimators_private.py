@@ -197,8 +197,9 @@ def test_texts_where_numbers_were_declared_are_missing_one_by_one() -> None:
 def test_a_fit_that_cannot_be_trusted_warns_and_a_good_one_does_not() -> None:
     with pytest.warns(UnreliableFit, match="was not found"):
         detector = PrivateDetector("0.1").fit(cloud(200))
-    with pytest.warns(UnreliableFit, match="threshold"):
+    with pytest.warns(UnreliableFit, match="threshold") as told:
         detector.predict(cloud(5))
+    assert told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PrivateDetector(1).fit(cloud(20_000)).predict(cloud(5))
@@ -337,6 +338,34 @@ def test_a_name_that_is_there_twice_is_refused() -> None:
     twice = pd.concat([patients(50), patients(50)], axis=1)
     with pytest.raises(InvalidParameter, match=r"columns must have different names, got \['age'"):
         PrivateDetector(bounds=PATIENTS).fit(twice)
+
+
+def test_columns_in_another_order_are_refused_by_their_names() -> None:
+    detector = PrivateDetector(bounds={"ward": ["a", "b"]}).fit(visits(200))
+    for asked in (visits(3).iloc[:, ::-1], pl.from_pandas(visits(3).iloc[:, ::-1])):
+        with pytest.raises(ValueError, match="must be in the same order"):
+            detector.predict(asked)
+    with pytest.raises(ValueError, match=r"yet now missing:\n- ward"):
+        detector.predict(visits(3).drop(columns="ward"))
+
+
+def test_tables_that_scikit_learn_cannot_read_are_refused_with_a_way_out() -> None:
+    known, bounds = pl.from_pandas(visits(200)), {"ward": ["a", "b"]}
+    fitted = PrivateDetector(bounds=bounds).fit(known)
+    tables: list[Any] = [known.to_arrow(), known.lazy()]
+    with spending() as meter:
+        for table in tables:
+            for refused in (clone(fitted).fit, fitted.partial_fit, fitted.predict):
+                with pytest.raises(InvalidParameter, match=r"X must be .* frame .* Give X\.coll"):
+                    refused(table)
+    assert meter.total.fits == 0
+    read: Any = pl.from_arrow(known.to_arrow())
+    assert fitted.predict(read).tolist() == fitted.predict(known).tolist()
+
+
+def test_dates_in_an_array_are_refused_with_the_way_out() -> None:
+    with pytest.raises(TypeError, match=r"not 'Timestamp'\. X must hold numbers\. Give a frame"):
+        PrivateDetector().fit(visits(20)[["when"]].to_numpy(dtype=object))
 
 
 def test_ragged_lists_are_refused_before_anything_is_lost() -> None:

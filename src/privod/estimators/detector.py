@@ -21,7 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils import assert_all_finite, check_random_state, estimator_html_repr
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _get_feature_names, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _get_feature_names,
+    check_is_fitted,
+    validate_data,
+)
 
 from privod.data import Column, Domain
 from privod.errors import InvalidParameter
@@ -223,6 +228,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         """Read what is declared, and ask; whatever public can be wrong is found before."""
         self._check()
+        check_in_memory(X)
         domain, rows = self._read(X)
         query = self._query(domain.names)
         query.check(domain)
@@ -255,6 +261,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
 
     def _rows(self, X: ArrayLike) -> Floats:  # noqa: N803 - scikit-learn's name
         """Read rows that must have the release's columns, and in a frame their names."""
+        check_in_memory(X)
         reader, names = self, self._column_names
         made_of_release = not hasattr(self, "feature_names_in_") and names != numbered_names(
             len(names)
@@ -262,6 +269,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         if made_of_release and _get_feature_names(X) is not None:
             reader = copy(self)
             reader.feature_names_in_ = np.array(names, dtype=object)
+        if hasattr(X, "columns"):  # another name is told before another type
+            _check_feature_names(reader, X, reset=False)
         columns = self._columns
         fills = any(column.fill is not None for column in columns)
         finite = "allow-nan" if fills and self._finite is True else self._finite
@@ -291,13 +300,27 @@ def rows_of(estimator: ReleaseDetector[Any], X: Any, **how: Any) -> Floats:  # n
     """Rows as scikit-learn reads them; its refusals are told without the values they quote."""
     try:
         rows: Floats = validate_data(estimator, X, dtype=np.float64, order="C", **how)
-    except ValueError as problem:
+    except (TypeError, ValueError) as problem:
+        kind = TypeError if isinstance(problem, TypeError) else ValueError
         told = re.sub(
             "(?s)(array instead|not supported):?.*?(\nReshape.*)?$", r"\1.\2", str(problem)
         )
         texts = "X must hold numbers. Give a frame, and the categories of its texts in bounds."
-        raise ValueError(texts if "could not convert" in told else told) from None
+        if "could not convert" in told:
+            told = texts
+        elif told.startswith("float() argument"):  # scikit-learn's checks want these words
+            told = f"{told}. {texts}"
+        raise kind(told) from None
     return rows
+
+
+def check_in_memory(X: Any) -> None:  # noqa: N803 - scikit-learn's name
+    """Refuse a table that scikit-learn cannot read: Arrow's, a lazy frame, a cluster's."""
+    kind = type(X)  # asked instead of X, whose own answer may read a file
+    if hasattr(kind, "schema") and not (hasattr(kind, "shape") and hasattr(kind, "dtypes")):
+        rule = "must be an array, or a frame of pandas or polars"
+        way_out = "Give X.collect() of a lazy frame, polars.from_arrow(X) of Arrow's table."
+        raise InvalidParameter("X", rule, kind.__name__, way_out)
 
 
 def column_names_of(estimator: ReleaseDetector[Any], n_columns: int) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:  # noqa: N803 - scikit-learn's name
         """+1 for inliers, -1 for outliers; warns where the threshold cannot be trusted."""
         labels = super().predict(X)
-        self._warn("threshold")
+        self._warn("threshold", frames=3)
         return labels
 
     def explain(self, X: ArrayLike) -> Explanation:  # noqa: N803 - scikit-learn's name
@@ -169,7 +169,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
 
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         super()._fit_anew(X)
-        self._warn("records", "ranges", "columns", "threshold")
+        self._warn("records", "ranges", "columns", "threshold", frames=4)
 
     def _read(self, X: ArrayLike) -> tuple[Domain, Floats]:  # noqa: N803 - scikit-learn's name
         width = width_of(X)
@@ -196,11 +196,11 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         assert isinstance(query, DetectorProfile)  # noqa: S101 - what `_query` made
         return query.answer_rows(domain, rows, self._randomness(batch))
 
-    def _warn(self, *about: str) -> None:
-        """Warn of what the release says about itself."""
+    def _warn(self, *about: str, frames: int) -> None:
+        """Warn of what the release says about itself, at the caller, so many frames up."""
         words = self.health().serious(*about)
         if words:
-            warnings.warn(f"This fit is unreliable. {words}", UnreliableFit, stacklevel=4)
+            warnings.warn(f"This fit is unreliable. {words}", UnreliableFit, stacklevel=frames)
 
     def _query_like(self) -> DetectorProfile:
         query = self._query(self._column_names)
