@@ -117,6 +117,34 @@ def test_the_list_of_data_sets_is_cut_to_the_token(house: House) -> None:
         assert "others" not in browser.get("/").text
 
 
+@pytest.mark.parametrize("role", ["owner", "auditor"])
+def test_a_token_of_one_data_set_verifies_the_ledger_and_hears_of_no_other(
+    house: House, role: str
+) -> None:
+    curator, token = house.server.curator, house.tokens[f"{role} of patients"]
+    house.server.token("owner")  # a later entry, of no data set
+    own = curator.history("patients")
+    with house.server.api(token) as api, house.server.browser(token) as browser:
+        found = api.post("/verify").json()
+        assert found["head"] == f"{own[-1].number}:{own[-1].hash}"
+        assert (found["entries"], found["datasets"]) == (len(own), 1)
+        assert (found["questions"], found["releases"]) == (0, 0)
+        assert api.post("/verify", json={"expected_head": found["head"]}).is_success
+        page = browser.post("/verify").text
+        assert f"{len(own)} entries" in page
+        for whole in (curator.head(), f"{len(curator.history())} entries"):
+            assert whole not in page
+        # That a head is wrong is told, and not what stands there in its place.
+        length = len(curator.history())
+        for head in (f"{length}:{'0' * 64}", f"{length + 1}:{'0' * 64}"):
+            wrong = api.post("/verify", json={"expected_head": head})
+            assert wrong.json()["error"]["kind"] == "ledger-damaged"
+            assert "all data sets" in wrong.json()["error"]["message"]
+            assert str(length) not in wrong.json()["error"]["message"]
+    with house.server.api(house.tokens[role]) as api:
+        assert api.post("/verify").json()["head"] == curator.head()
+
+
 def test_an_owner_of_one_data_set_hands_out_tokens_for_it_alone(house: House) -> None:
     with house.server.api(house.tokens["owner of patients"]) as api:
         foreign = {"role": "analyst", "name": "x", "dataset": "others"}

@@ -258,10 +258,11 @@ def test_readiness_tells_a_full_disk_and_a_database_that_is_gone(tmp_path: Path)
         assert api.get("/ready").status_code == 503
         assert api.get("/health").status_code == 200
     with running(tmp_path / "b", replace(GENEROUS, least_free_bytes=2**62)) as server:
-        with server.api() as api:
-            told = api.get("/ready")
-        assert told.status_code == 503
-        assert "nearly full" in told.json()["error"]["message"]
+        with server.api() as stranger, server.api(server.token("owner")) as owner:
+            told, why = stranger.get("/ready"), owner.get("/ready")
+        assert told.status_code == why.status_code == 503
+        assert "disk" not in told.text
+        assert "nearly full" in why.json()["error"]["message"]
 
 
 def test_what_a_killed_server_left_of_an_upload_is_removed(tmp_path: Path) -> None:

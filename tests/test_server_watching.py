@@ -221,6 +221,10 @@ def test_readiness_misses_what_the_witness_saw(tmp_path: Path) -> None:
         assert api.get("/ready").status_code == 200
         later = Head(server.curator.witnessed.head().number + 5, "0" * 64)
         server.curator.witnesses.note(later)
-        told = api.get("/ready")
-        assert told.status_code == 503
-        assert "witness" in told.json()["error"]["message"]
+        with server.api(server.token("auditor")) as auditor:
+            assert "witness" in auditor.get("/ready").json()["error"]["message"]
+        for role, of in (("analyst", None), ("owner", "patients"), ("auditor", "patients")):
+            with server.api(server.token(role, of)) as limited:
+                assert limited.get("/ready").text == api.get("/ready").text
+        assert api.get("/ready").status_code == 503
+        assert "witness" not in api.get("/ready").text

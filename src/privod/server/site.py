@@ -6,13 +6,13 @@ import json
 import logging
 import secrets
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
-from privod.curator import BudgetState, Charge, Curator, DataSet, Entry
-from privod.errors import PrivodError, Unavailable
+from privod.curator import BudgetState, Charge, Curator, DataSet, Entry, Verification
+from privod.errors import LedgerDamaged, PrivodError, Unavailable
 from privod.query.query import Query
 from privod.server.authentication import Sessions, Visitor, find_visitor
 from privod.server.failures import UnknownToken
@@ -100,6 +100,31 @@ class Site:
     def answered(self, of: str) -> list[tuple[str, Query[Any]]]:
         """The answered questions about a data set with their keys, the newest first."""
         return self.kept.figure(("answered", of), lambda: self.answers.questions(of))
+
+    def verify(self, visitor: Visitor, head: str | None) -> Verification:
+        """Verify the whole ledger, and tell a token for one data set nothing of the others."""
+        try:
+            found = self.curator.verify(head)
+        except LedgerDamaged:
+            if visitor.of is None:
+                raise
+            raise LedgerDamaged(
+                "The ledger does not hold, or lacks the head you noted. Somebody with a token for"
+                " all data sets can see which entry is wrong."
+            ) from None
+        if visitor.of is None:
+            return found
+        entries = self.curator.history(visitor.of)
+        versions = {entry.dataset for entry in entries if entry.kind == "register"}
+        return replace(
+            found,
+            head=f"{entries[-1].number}:{entries[-1].hash}",
+            entries=len(entries),
+            questions=len({entry.ask for entry in entries if entry.kind == "charge"}),
+            releases=sum(entry.kind == "release" for entry in entries),
+            datasets=len(versions),
+            without_rows=tuple(name for name in found.without_rows if name in versions),
+        )
 
     def be_present(self) -> None:
         """Note that this process is there, and share rates with the others that are."""

@@ -28,7 +28,7 @@ from privod.server.jobs import encoding, uploads
 from privod.server.jobs.estimates import check_work
 from privod.server.jobs.jobs import Job
 from privod.server.metrics import exposition
-from privod.server.site import site_of, visitor_of
+from privod.server.site import Site, site_of, visitor_of
 from privod.server.views.forms import DECLARED, read_json
 from privod.server.views.media import CSV, JSON, METRICS, PICTURE_HEADERS, SVG
 from privod.server.views.watching import gathered
@@ -71,8 +71,19 @@ def health() -> dict[str, str]:
 
 
 def ready(request: Request) -> dict[str, str]:
-    """Say whether questions can be answered: ledger, witness and disk are as they should be."""
-    site = site_of(request)
+    """Say whether questions can be answered; why not, to owners and auditors of all data sets."""
+    try:
+        _check_ready(site_of(request))
+    except Unavailable:
+        visitor: auth.Visitor | None = request.scope["visitor"]
+        if visitor is not None and visitor.of is None and visitor.role != "analyst":
+            raise
+        raise Unavailable("This server is not ready. Ask again later.") from None
+    return {"status": "ready"}
+
+
+def _check_ready(site: Site) -> None:
+    """Raise unless ledger, witness and disk are as they should be."""
     try:
         site.curator.check_ledger()
     except LedgerDamaged:
@@ -83,7 +94,6 @@ def ready(request: Request) -> dict[str, str]:
         raise Unavailable("The disk of the curator is nearly full. Make room on it.")
     if site.jobs.closing():
         raise Unavailable("The server is stopping. Ask again when it is back.")
-    return {"status": "ready"}
 
 
 def metrics(request: Request) -> Response:
@@ -307,9 +317,9 @@ async def _form(
 
 
 def verify(request: Request, form: wire.Verify | None = None) -> wire.Verification:
-    """Recompute the whole ledger; an error names the first entry that was tampered with."""
+    """Recompute the whole ledger; what is told of it is about the token's data sets alone."""
     head = None if form is None else form.expected_head
-    return site_of(request).curator.verify(head)
+    return site_of(request).verify(visitor_of(request), head)
 
 
 @kept

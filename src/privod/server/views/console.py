@@ -237,7 +237,8 @@ def verify_form(request: Request) -> Response:
 def verify(request: Request) -> Response:
     """Verify the ledger and say what was found."""
     try:
-        checked = site_of(request).curator.verify(text_of(request, "head").strip() or None)
+        head = text_of(request, "head").strip() or None
+        checked = site_of(request).verify(visitor_of(request), head)
         found = {"intact": True, "sentence": checked.sentence()}
     except (LedgerDamaged, InvalidParameter) as problem:
         damaged = isinstance(problem, LedgerDamaged)
