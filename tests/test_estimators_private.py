@@ -264,6 +264,19 @@ def test_whole_numbers_as_categories_are_counted_alike_however_rows_are_given(re
     assert scores.tolist() == plain.tolist()
 
 
+@pytest.mark.parametrize("odd", [10**400, -(10**400), "1_000", "x", b"\xff", 1j, [1], pd.NaT])
+def test_an_object_in_a_frame_refuses_nothing_and_changes_no_other_row(odd: Any) -> None:
+    """Whether a fit fails must not depend on one person's cell."""
+    rows = cloud(300, 2)
+    frame = pd.DataFrame({"a": list(rows[:, 0]), "b": rows[:, 1]}).astype({"a": object})
+    frame.loc[7, "a"] = np.nan
+    detector = PrivateDetector(bounds=(-4, 4), random_state=1)
+    expected = detector.fit(frame).release_.value.counts
+    frame.at[7, "a"] = odd
+    found = detector.fit(frame).release_.value.counts - expected
+    assert not found.any() or (isinstance(odd, int) and sorted(found[found != 0]) == [-1, 1])
+
+
 @pytest.mark.parametrize(
     ("said", "column"),
     [

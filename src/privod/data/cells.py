@@ -66,7 +66,7 @@ def as_arrow(values: Any, declared: Numeric | Categorical | str) -> pa.Array:
     if array.ndim != 1:
         raise InvalidData(f"The column {name!r} must hold one value for each row.")
     if array.dtype.kind in "biuf":
-        return pa.array(array)
+        return pa.array(array if array.dtype.itemsize <= 8 else array.astype(np.float64))
     if array.dtype.kind in "OUST":
         return _from_objects(array.tolist(), declared)
     if array.dtype.kind == "M" and isinstance(declared, Date):

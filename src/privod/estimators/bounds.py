@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
@@ -153,20 +152,7 @@ def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-le
 
 
 def _values(values: Any, column: Column) -> Any:
-    if type(column) is Numeric:
-        try:
-            return np.asarray(values, dtype=float)
-        except (TypeError, ValueError):  # texts among them: each is read by itself
-            return np.array([_number(value) for value in values])
     return values_of(as_arrow(values, column), column)
-
-
-def _number(value: Any) -> float:
-    """A number, or missing if it is none."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.nan
 
 
 def _all_numbers(bounds: list[Any]) -> bool:

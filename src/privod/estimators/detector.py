@@ -300,13 +300,13 @@ def rows_of(estimator: ReleaseDetector[Any], X: Any, **how: Any) -> Floats:  # n
     """Rows as scikit-learn reads them; its refusals are told without the values they quote."""
     try:
         rows: Floats = validate_data(estimator, X, dtype=np.float64, order="C", **how)
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, OverflowError) as problem:  # of an integer beyond all floats
         kind = TypeError if isinstance(problem, TypeError) else ValueError
         told = re.sub(
             "(?s)(array instead|not supported):?.*?(\nReshape.*)?$", r"\1.\2", str(problem)
         )
         texts = "X must hold numbers. Give a frame, and the categories of its texts in bounds."
-        if "could not convert" in told:
+        if "to float" in told:
             told = texts
         elif told.startswith("float() argument"):  # scikit-learn's checks want these words
             told = f"{told}. {texts}"
