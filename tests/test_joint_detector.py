@@ -3,6 +3,7 @@
 # slow: left out by `make quick`
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -164,7 +165,8 @@ def test_two_honest_shares_hide_as_much_as_one_release_whoever_is_lost() -> None
         opened = []
         for place, computing in enumerate(names):
             shares = {name: letters[computing] for name, letters in shared.items()}
-            opened.append(sums._read(sums._opening(stage, place, shares, seeded(place)), size)[1])
+            opening = sums._opening(stage, place, shares, seeded(place))
+            opened.append(sums._read(opening, size, holders)[1])
         curious = SharedGaussian(sigma2).draw(size, seeded(1))  # what bern drew, and knows
         hidden = sum(opened, np.zeros(size, np.int64)) - curious - 2 * len(holders) * own
         # The variance of 20,000 draws strays by 1 %; the limits were set before looking.
@@ -210,6 +212,22 @@ def test_parties_that_were_told_different_totals_open_nothing_together(
 
     monkeypatch.setattr(Meeting, "reply_all", lying)
     with pytest.raises(ProtocolAborted, match="altered on its way"):
+        rehearse(NOISY, tables)
+
+
+@pytest.mark.parametrize("listed", [(*NAMES, "\x1b[2Jall others"), (*NAMES, "ahus")])
+def test_an_aggregator_that_names_holders_who_are_not_there_is_refused(
+    tables: dict[str, Table | None], monkeypatch: pytest.MonkeyPatch, listed: tuple[str, ...]
+) -> None:
+    """Its list stands in everybody's results."""
+    plain = sums._written
+
+    def lying(holders: tuple[str, ...], words: Any) -> bytes:
+        answers = sys._getframe(1).f_code.co_name == "host_stage"
+        return plain(listed if answers else holders, words)
+
+    monkeypatch.setattr(sums, "_written", lying)
+    with pytest.raises(ProtocolAborted, match="cannot be read"):
         rehearse(NOISY, tables)
 
 

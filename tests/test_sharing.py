@@ -1,5 +1,6 @@
 """Shares add up to what they hide, and hide it; sealed messages open as they were."""
 
+import json
 import os
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privod.errors import ProtocolAborted
+from privod.joint.letters import LENGTH_BYTES, packed, unpacked
 from privod.joint.published.protocols import check_fixed, from_fixed, to_fixed
 from privod.joint.sharing import (
     open_sealed,
@@ -82,3 +84,13 @@ def test_the_third_share_is_uniform_whatever_it_shares() -> None:
     third = words_of(shares_of(words, (os.urandom(32), os.urandom(32)))[2], len(words))
     assert len(np.unique(third)) == len(words)
     assert abs((third >> np.uint64(63)).mean() - 0.5) < 0.03  # six deviations
+
+
+def test_letters_that_would_overlap_are_refused() -> None:
+    """A bundle of a megabyte could otherwise fill the memory of whoever reads it."""
+    content = bytes(1000)
+    listed = json.dumps([["one", 1000], ["two", -1000], ["three", 1000]]).encode()
+    bundle = len(listed).to_bytes(LENGTH_BYTES, "big") + listed + content
+    with pytest.raises(ProtocolAborted, match="cannot be read"):
+        unpacked(bundle)
+    assert unpacked(packed({"one": content})) == {"one": content}

@@ -70,6 +70,8 @@ def unpacked(bundle: bytes) -> dict[str, bytes]:
     letters: dict[str, bytes] = {}
     try:
         for name, length in json.loads(bundle[LENGTH_BYTES:at]):
+            if int(length) < 0:  # letters that overlap would be larger than what was sent
+                raise ValueError
             letters[str(name)] = bundle[at : at + int(length)]
             at += int(length)
     except (ValueError, TypeError, RecursionError):

@@ -46,7 +46,7 @@ def noisy_sums(
     room = 8 * stage.size + LIST_BYTES * (len(session.roster.names) + 1)
     answer = channel.trade(f"opening of {stage.name}", opening, room)
     session.bind(stage.name, answer)
-    holders, total = _read(answer, stage.size)
+    holders, total = _read(answer, stage.size, session.roster.names)
     return halved(total), holders
 
 
@@ -55,7 +55,7 @@ def host_stage(stage: Stage, meeting: Meeting, roster: Roster) -> tuple[Ints, tu
     pass_on(meeting, f"shares of {stage.name}", 8 * stage.size + KEY_BYTES)
     room = 8 * stage.size + LIST_BYTES * (len(roster.names) + 1)
     opened = meeting.collect(f"opening of {stage.name}", room)
-    read = [_read(opened[name], stage.size) for name in roster.computing]
+    read = [_read(opened[name], stage.size, roster.names) for name in roster.computing]
     if len({holders for holders, _ in read}) != 1:
         raise ProtocolAborted("The computing parties do not have shares of the same holders.")
     holders = read[0][0]
@@ -98,10 +98,12 @@ def _written(holders: tuple[str, ...], words: Words) -> bytes:
     return packed({json.dumps(holders): words.astype("<u8").tobytes()})
 
 
-def _read(opened: bytes, size: int) -> tuple[tuple[str, ...], Ints]:
+def _read(opened: bytes, size: int, names: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     try:
         ((listed, words),) = unpacked(opened).items()
-        holders = tuple(str(name) for name in json.loads(listed))
+        holders = tuple(map(str, json.loads(listed)))
+        if len(holders) != len(set(holders) & set(names)):
+            raise ValueError
     except (ValueError, TypeError, RecursionError):
         raise ProtocolAborted("What was opened cannot be read. Run again.") from None
     return holders, words_of(words, size).view(np.int64)
