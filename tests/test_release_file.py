@@ -235,6 +235,7 @@ COLUMN = {"name": "x", "low": 0, "high": 4}
         "epsilon 0": lambda: with_header("dense", guarantee=_guarantee("0")),
         "a better promise": lambda: with_header("dense", guarantee=_guarantee("1/10")),
         "less noise": lambda: with_header("dense", noise=[["1/2", 1]]),
+        "more draws than floats go": lambda: with_header("dense", noise=[["1", 10**400]]),
         "the same column twice": lambda: with_header("dense", columns=[COLUMN, COLUMN]),
         "no columns": lambda: with_header("dense", columns=[]),
         "a seed of no": lambda: with_header("dense", seeded="no"),

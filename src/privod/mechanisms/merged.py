@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 Parts = tuple[tuple[Fraction, int], ...]
 
 MOST_SCALES = 100_000  # different ones in one sum: more than anyone merges
+MOST_DRAWS = 2**53  # of one scale, which a float still counts
 PLACES_PER_DEVIATION = 256  # the law of a sum is tabulated this finely, or at every integer
 TAIL_IN_SCALES = 40.0  # past these, and ten deviations, less than 1e-15 is left
 TAIL_IN_DEVIATIONS = 10.0
@@ -149,7 +150,7 @@ class MergedNoise:
             raise wrong
         for some in (parts, gaussian, beside):
             scales = [scale for scale, _ in some]
-            if scales != sorted(set(scales)) or any(times < 1 for _, times in some):
+            if scales != sorted(set(scales)) or any(not 1 <= n <= MOST_DRAWS for _, n in some):
                 raise wrong
         return cls(parts, gaussian, beside)
 
