@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    cross_val_score,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -212,6 +218,19 @@ def test_a_fit_that_is_refused_loses_nothing() -> None:
 def test_the_loss_of_what_is_no_fitted_search_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidParameter, match="search must be a search"):
         search_loss(wrong)
+
+
+@pytest.mark.parametrize("split", [StratifiedKFold(4), StratifiedShuffleSplit(4), GroupKFold(4)])
+def test_a_search_whose_splits_follow_the_rows_has_no_bound(split: Any) -> None:
+    """With another label or group one row moves others from fold to fold."""
+    said = np.arange(40) >= 36
+    detector = PrivateDetector(bounds=(-4, 4), delta=0)
+    search = GridSearchCV(detector, {"epsilon": [1]}, scoring=lambda *_: 0.0, cv=split)
+    groups = {"groups": np.arange(40) % 4} if isinstance(split, GroupKFold) else {}
+    with pytest.warns(PrivacyWarning):
+        search.fit(cloud(40), said, **groups)
+    with pytest.raises(InvalidParameter, match="must not split rows by what they say"):
+        search_loss(search)
 
 
 def test_the_loss_of_a_search_over_what_promises_nothing_is_refused() -> None:

@@ -141,15 +141,20 @@ def search_loss(search: Any) -> Guarantee:
 
     Every setting is fitted once for each split, and the best one once more. The loss is stated
     under Replace, since a record more or less would move the borders of the folds and so other
-    records from fold to fold. Not covered: the test scores by which settings are compared, and
-    so the setting chosen; they are computed from the rows themselves, without noise.
+    records from fold to fold; so would another label or group, and searches that split by these are
+    refused. Not covered: the test scores by which settings are compared, and so the setting chosen;
+    they are computed from the rows themselves, without noise.
     """
     try:
         settings, splits = search.cv_results_["params"], int(search.n_splits_)
+        cut_by = type(search.cv).__name__
         again = [search.best_params_] if search.refit else []
     except AttributeError:
         way_out = "Give a fitted GridSearchCV."
         raise InvalidParameter("search", "must be a search", type(search), way_out) from None
+    if "Stratified" in cut_by or "Group" in cut_by:
+        rule = "must not split rows by what they say"
+        raise InvalidParameter("search", rule, cut_by, "Take KFold or ShuffleSplit.")
     fits = [setting for setting in settings for _ in range(splits)] + again
     losses = [_promised(clone(search.estimator).set_params(**setting)) for setting in fits]
     return Guarantee(sum(losses, Loss(0)), Replace())
