@@ -160,9 +160,10 @@ def test_what_the_owners_report_could_not_read_is_refused_before_it_is_entered(
     assert curator.head() == before
 
 
-def test_a_person_whom_nobody_could_read_is_not_admitted(curator: Curator) -> None:
+@pytest.mark.parametrize("said", ["anybody", "[" * 100_000])
+def test_a_person_whom_nobody_could_read_is_not_admitted(curator: Curator, said: str) -> None:
     curator.open_budget("people", AdmittedContexts(), Loss(1), confirmed=True)
-    nobody = SameContexts("grubbs(alpha=0.05)", "age", "anybody")
+    nobody = SameContexts("grubbs(alpha=0.05)", "age", said)
     with pytest.raises(InvalidParameter, match="report can read"):
         curator.do(AdmitPerson("people", nobody, "why"), confirmed=True)
     assert curator.admitted("people") == ()

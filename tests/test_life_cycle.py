@@ -21,6 +21,7 @@ from privod.errors import (
     BudgetExceeded,
     InvalidParameter,
     LedgerDamaged,
+    LimitReached,
     NeedsConfirmation,
     NoPromise,
     NotFound,
@@ -35,6 +36,7 @@ from privod.ledger.acts import (
     RaiseBudget,
     Retire,
     budgets,
+    requests,
 )
 from privod.ledger.chain import acting
 from privod.ledger.sqlite import LEDGER_FILE
@@ -313,6 +315,20 @@ def test_a_clock_that_goes_back_changes_no_count(
     with Curator.open(tmp_path) as again:
         assert again.verify(head).questions == 2
         assert again.ask(wide(3, "0.2"), "people").stored
+
+
+def test_so_many_requests_wait_at_most_that_nobody_fills_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator = people(tmp_path)
+    monkeypatch.setattr(requests, "MOST_OPEN", 2)
+    first, _ = (curator.do(FileRequest("people", CROWD, Loss(1), "one")) for _ in range(2))
+    length = len(curator.history())
+    with pytest.raises(LimitReached, match="before the owner"):
+        curator.do(FileRequest("people", CROWD, Loss(1), "more"))
+    assert len(curator.history()) == length
+    curator.do(Decline("people", first.number, reason="no"))
+    curator.do(FileRequest("people", CROWD, Loss(1), "after a decision"))
 
 
 def test_requests_are_entered_and_decided(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def try_report(domain: Domain, adjacencies: Sequence[Adjacency]) -> None:
                 who_is_protected(rows, [adjacency], sample=1)
         except PrivodError:
             raise
-        except (ArithmeticError, LookupError, TypeError, ValueError):
+        except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError):
             rule, way_out = "must be one that the owner's report can read", "Check its numbers."
             raise InvalidParameter("adjacency", rule, adjacency.name, way_out) from None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from privod.errors import AlreadyExists, InvalidParameter, NotFound
+from privod.errors import AlreadyExists, InvalidParameter, LimitReached, NotFound
 from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.acts.act import Act, Told
@@ -17,6 +17,7 @@ from privod.ledger.database import Connection
 from privod.ledger.values import Request
 from privod.privacy import Adjacency, Loss, SameContexts
 
+MOST_OPEN = 100  # requests about a data set: each is in the ledger for good
 Number = Annotated[int, Told("As 'privod requests' shows it.", first=True)]
 
 
@@ -78,7 +79,9 @@ class FileRequest(Act[Request]):
             rule = "must be given for a budget, and left out for a person"
             way_out = "A request to admit a person has no epsilon."
             raise InvalidParameter("epsilon", rule, str(self.loss), way_out)
-        made = self._made()
+        made, before = self._made(), read_requests(ledger.read_entries(connection, [self.of]))
+        if sum(one.decision == "open" for one in before) >= MOST_OPEN:
+            raise LimitReached(f"{MOST_OPEN} requests are before the owner. Wait for a decision.")
         act_for(made, connection, self.reason).gives_up(
             connection
         )  # refuses what could not be approved
