@@ -156,7 +156,7 @@ def test_a_saved_detector_scores_as_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (np.column_stack([np.full(3000, 7.0), cloud(3000, 1)]), "one value"),
+        (np.column_stack([np.full(3000, 7.0), cloud(3000, 1)]), "Nearly all values are one"),
         (np.column_stack([np.full(3000, np.nan), cloud(3000, 1)]), "Most records miss 'x0'"),
         (cloud(1), "too few"),
         (np.where(np.abs(cloud(3000)) > 3, np.inf, cloud(3000)), ""),
@@ -186,6 +186,30 @@ def test_a_profile_of_no_rows_is_noise_and_says_that_they_are_too_few() -> None:
     value = asked.answer(Table(domain, {"x": [], "y": []}), seeded(0)).value
     assert "too few" in str(value.health())
     assert np.isfinite(value.scores(cloud(5, 2))).all()
+
+
+def test_of_many_records_the_highest_scores_are_printed_by_row() -> None:
+    rows = cloud(3000)
+    explained = PrivateDetector(bounds=(-5, 5), random_state=0).fit(rows).explain(rows)
+    title, *told, end = str(explained).splitlines()
+    assert title == "The 10 highest scores of 3,000 records (row 0 is the first):"
+    assert "to_pandas" in end
+    scores = explained.shares.sum(axis=1)
+    places = [int(line.split()[0]) for line in told]
+    assert [line.split(maxsplit=1)[1] for line in told] == [explained.words()[n] for n in places]
+    assert scores[places].tolist() == sorted(scores, reverse=True)[:10]
+
+
+def test_a_column_that_lies_in_one_cell_is_named_also_where_some_miss_it() -> None:
+    rows = np.column_stack([np.where(cloud(3000, 1)[:, 0] > 1, np.nan, 7.0), cloud(3000, 1)])
+    detector = PrivateDetector(bounds=[(0, 1000), (-5, 5)]).fit(rows)
+    assert re.search(r"Some records miss 'x0'.*\n.*one cell, of 'x0'\.", str(detector.health()))
+
+
+def test_a_seeded_fit_says_that_it_protects_nobody() -> None:
+    said = "Made with a test seed: it protects nobody."
+    assert said in str(PrivateDetector(random_state=0).fit(cloud(500)).health())
+    assert said not in str(PrivateDetector(contamination=0.5).fit(cloud(5000)).health())
 
 
 def test_texts_where_numbers_were_declared_are_missing_one_by_one() -> None:

@@ -13,6 +13,7 @@ from privod.query.frames import as_frame
 
 SIDES = {1: " (high)", -1: " (low)"}
 MOST_REASONS = 3
+MOST_PRINTED = 10  # records; of more, those that score highest
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,13 @@ class Explanation:
         return [f"Score {score:.1f}: {why or 'nothing is unusual'}." for score, why in scored]
 
     def __str__(self) -> str:
-        return "\n".join(self.words())
+        words = self.words()
+        if len(words) <= MOST_PRINTED:
+            return "\n".join(words)
+        worst = (-self.shares.sum(axis=1)).argsort(kind="stable")[:MOST_PRINTED].tolist()
+        told = [f"{row:>7}  {words[row]}" for row in worst]
+        title = f"The {MOST_PRINTED} highest scores of {len(words):,} records (row 0 is the first):"
+        return "\n".join([title, *told, "All are in words() and to_pandas()."])
 
     def to_pandas(self) -> Any:
         """A frame with what each column adds, the score, and the sentence in words."""

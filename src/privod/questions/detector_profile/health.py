@@ -32,7 +32,7 @@ FEW_NAMES = 5
 class Remark(NamedTuple):
     """One sentence about a release, and whether it makes scores or labels unreliable.
 
-    `about` is records, ranges, columns or threshold.
+    `about` is seed, records, ranges, columns or threshold.
     """
 
     about: str
@@ -64,7 +64,9 @@ class Health(tuple[Remark, ...]):
 
 def health_of(value: NoisyProfile, share: float) -> Health:
     """All remarks; `share` is the part of the records that a threshold is to flag."""
-    return Health((_records(value), *_ranges(value), *_columns(value), _threshold(value, share)))
+    told = (_records(value), *_ranges(value), *_columns(value), _threshold(value, share))
+    seed = Remark("seed", "Made with a test seed: it protects nobody.", serious=False)
+    return Health((seed, *told) if value.seeded else told)
 
 
 def _records(value: NoisyProfile) -> Remark:
@@ -115,8 +117,9 @@ def _columns(value: NoisyProfile) -> list[Remark]:
         missing[name] = share_of(float(cells[-1]), 1)
         if isinstance(column, Categorical) and column.other:
             other[name] = share_of(float(cells[-2]), 1)
-        elif share_of(float(cells[:-1].max()), 1) > 1 - SOME:
-            alike.append(name)
+        elif missing[name] <= MUCH_MISSING:
+            there = (1 - SOME) * (1 - missing[name])
+            alike += [name] if share_of(float(cells[:-1].max()), 1) > there else []
     found = []
     most = [name for name, share in missing.items() if share > MUCH_MISSING]
     some = [name for name, share in missing.items() if SOME < share <= MUCH_MISSING]
@@ -131,7 +134,7 @@ def _columns(value: NoisyProfile) -> list[Remark]:
     for names, shares, words in (
         (some, missing, f"Some records miss {{}}.{why}"),
         (beyond, other, "Values that were not declared are common in {}."),
-        (alike, {}, "Nearly all records have one value, or lie in one cell, of {}."),
+        (alike, {}, "Nearly all values are one, or lie in one cell, of {}."),
     ):
         if names:
             found.append(Remark("columns", words.format(_named(names, shares)), serious=False))
