@@ -101,7 +101,7 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
     if past:
         first, *others = past
         told = f"{past[first]}, and of {_named(others)} too" if others else past[first]
-        words = f"Many values lie outside their range: {told}."
+        words = f"Many values lie outside their range: {told}. Declare a wider one."
         found.append(Remark("ranges", words, serious=True))
     return found
 
