@@ -85,9 +85,9 @@ class Connection:
             way_out = "Use https, so that the token does not travel in the clear."
             raise InvalidParameter("url", "must be https unless it is this machine", url, way_out)
         if not token or not token.isascii() or not token.isprintable():
-            raise InvalidParameter(
-                "token", "must be a token", "***", "Set PRIVOD_TOKEN to yours; the owner makes one."
-            )
+            way_out = "Set PRIVOD_TOKEN to yours; the owner makes one."
+            given = "***" if token else None
+            raise InvalidParameter("token", "must be the token of a server", given, way_out)
         self._http = httpx.Client(
             base_url=f"{url.rstrip('/')}/api/v1",
             headers={"authorization": f"Bearer {token}", "accept": "application/json"},
