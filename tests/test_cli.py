@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # slow: left out by `make quick`
 import json
+import shlex
 import subprocess
 import sys
 from fractions import Fraction
@@ -345,6 +346,8 @@ def test_asking_without_a_question_lists_what_can_be_asked_and_paid(place: Path)
     run("open", "patients", "--epsilon", "1.5", "--yes")
     shown = run("ask", "patients")
     assert "epsilon 1.5 left of epsilon 1.5" in " ".join(shown.split())
+    assert "Not possible here" not in shown
+    run(*shlex.split(shown.splitlines()[-1])[1:])  # a price, as it stands there
     listed = json.loads(run("ask", "--json"))
     assert {one["goal"] for one in listed} <= {*GOALS}
     assert {one["query"]["name"] for one in listed} <= {*QUERIES}
@@ -359,6 +362,16 @@ def test_asking_without_a_question_lists_what_can_be_asked_and_paid(place: Path)
     assert "Did you mean 'columns'" in run(*wrong, fails_with=InvalidParameter)
     run("register", "others", "patients.csv", "--domain", "domain.json")
     assert "must be named" in run("ask", fails_with=InvalidParameter)
+
+
+def test_what_cannot_be_asked_without_ranges_is_said_once(place: Path) -> None:
+    unknown = [{"name": "age", "low": "unknown", "high": "unknown"}]
+    (place / "open.json").write_text(json.dumps({"columns": unknown}))
+    run("register", "patients", "patients.csv", "--domain", "open.json")
+    assert "Not possible here" not in run("ask")  # but: no budget is open
+    run("open", "patients", "--epsilon", "2")
+    shown = " ".join(run("ask", "patients").split())
+    assert shown.count("Not possible here: columns must have declared ranges, got 'age'") == 1
 
 
 def test_a_person_of_several_rows_is_told_what_a_person_loses(place: Path) -> None:

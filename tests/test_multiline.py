@@ -151,7 +151,9 @@ def test_a_draft_is_refused_by_register_until_it_is_filled_in(tmp_path: Path) ->
     run = CliRunner()
     made = run.invoke(app, ["draft", str(rows), "--to", str(domain)])
     assert made.exit_code == 0
-    assert "No row was read" in " ".join(made.stdout.split())
+    told = " ".join(made.stdout.split())
+    assert "No row was read" in told
+    assert f"privod register NAME {rows} --domain {domain}" in told
     again = run.invoke(app, ["draft", str(rows), "--to", str(domain)])
     assert isinstance(again.exception, InvalidParameter)
     register = ["register", "d", str(rows), "--domain", str(domain), "--at", str(tmp_path / "c")]

@@ -283,7 +283,8 @@ def ask(
 def _list_offers(dataset: str | None, at: str, as_json: bool) -> None:
     """What can be asked of a data set, what is left, and from which epsilon on it is useful."""
     from privod.privacy import decimal_text
-    from privod.query.offers import GOALS, offers
+    from privod.query.as_code import as_settings
+    from privod.query.offers import GOALS, NEVER, offers
 
     with curator_at(at) as curator:
         known = [one.name for one in curator.datasets() if not one.retired]
@@ -305,6 +306,9 @@ def _list_offers(dataset: str | None, at: str, as_json: bool) -> None:
     ]
     left = "; ".join(f"{one.adjacency.name}: {one.left} left of {one.budget}" for one in budgets)
     headings = ["what you want", "question", "useful from epsilon", "can be paid"]
+    never = {offer.refused for _, offer in listed if budgets and offer.why == NEVER}
+    payable = [as_settings(offer.query) for _, offer in listed if not offer.why]
+    example = f"privod price {shlex.quote(name)} {min(payable, key=len, default='QUESTION')}"
     emit(
         [
             {"goal": goal, "query": offer.query.to_json(), "refused": offer.refused}
@@ -312,8 +316,10 @@ def _list_offers(dataset: str | None, at: str, as_json: bool) -> None:
         ],
         as_json,
         table(f"What you can ask of {name}", headings, rows),
+        *(words(f"{NEVER.capitalize()}: {why}") for why in sorted(never)),
         words(left or "No budget is open. The owner opens one: privod open."),
-        words(f"Next: privod questions QUESTION, then privod price {shlex.quote(name)} QUESTION."),
+        words("Next: privod questions QUESTION, or see a price:"),
+        words(example),
     )
 
 

@@ -66,13 +66,14 @@ def draft(
         way_out = "Name another file with --to."
         raise InvalidParameter("the file to write", "must not be there yet", str(to), way_out)
     to.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    rows = "--sql QUERY --from DATABASE" if file is None else shlex.quote(str(file))
     emit(
         found,
         as_json,
         words(f"Wrote {len(found['columns'])} columns to {str(to)!r}. No row was read."),
         words(
             "Replace every 'unknown' by what is known without looking at the data, and leave out"
-            f" columns that nobody asks about. Then: privod register NAME --domain {to}"
+            f" columns that nobody asks about. Then: privod register NAME {rows} --domain {to}"
         ),
     )
 

@@ -26,6 +26,7 @@ GOALS = {
     "describe": "Describe the data",
 }
 LEAST_PART = Fraction(1, 4)  # of an example's epsilon: with less, counts alone are still useful
+NEVER = "not possible here"  # said of an example: with other columns the question may be
 CLEAR = 2  # times as large as its margin of error is what is counted, where an answer is useful
 
 
@@ -63,7 +64,7 @@ def _offer(domain: Domain, example: Any, price: Callable[[Query[Any]], Any]) -> 
         if priced.affordable:
             return Offer(query, epsilon, cost)
     except PrivodError as problem:
-        why = "needs an allowance" if isinstance(problem, NoPromise) else "not possible here"
+        why = "needs an allowance" if isinstance(problem, NoPromise) else NEVER
         return Offer(example, example.epsilon, refused=str(problem), why=why)
     refused = "It costs more than is left of the budget."
     return Offer(query, epsilon, cost, refused, "more than is left")
