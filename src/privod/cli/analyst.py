@@ -13,14 +13,7 @@ import typer
 
 from privod import wire
 from privod.cli.app import app
-from privod.cli.options import (
-    DEFAULT_LOCATION,
-    AsJson,
-    At,
-    check_written,
-    curator_at,
-    server_at,
-)
+from privod.cli.options import DEFAULT_LOCATION, AsJson, At, check_written, curator_at, server_at
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation, Unavailable
 from privod.texts import check_text, did_you_mean, listed

@@ -47,11 +47,7 @@ class Session:
 
 
 def agree(
-    channel: Channel,
-    identity: Identity,
-    roster: Roster,
-    parameters: bytes,
-    needed: Sequence[str],
+    channel: Channel, identity: Identity, roster: Roster, parameters: bytes, needed: Sequence[str]
 ) -> Session:
     """Exchange signed keys with everybody who came and check that all mean the same run."""
     if identity.name not in roster.names or not roster[identity.name].has(identity.certificate):
@@ -138,11 +134,7 @@ def _check_terms(name: str, hello: dict[str, str], terms: dict[str, str]) -> Non
 
 
 def _checked_hellos(
-    answer: bytes,
-    session: bytes,
-    roster: Roster,
-    terms: dict[str, str],
-    needed: Sequence[str],
+    answer: bytes, session: bytes, roster: Roster, terms: dict[str, str], needed: Sequence[str]
 ) -> dict[str, dict[str, str]]:
     try:
         outer = json.loads(answer)

@@ -124,9 +124,7 @@ def checked_columns(data: Any) -> tuple[Numeric, ...]:
 
 
 def checked_promise(
-    header: dict[str, Any],
-    counts_changed: int,
-    noise_of_total: MergedNoise | None = None,
+    header: dict[str, Any], counts_changed: int, noise_of_total: MergedNoise | None = None
 ) -> tuple[Guarantee, MergedNoise]:
     """Read the promise and the noise, of which the promise must follow.
 

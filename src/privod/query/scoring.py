@@ -148,10 +148,7 @@ def shown(value: float, column: Column) -> str:
 
 
 def read_records(
-    source: Any,
-    scorer: Scorer[Any],
-    dialect: CsvDialect | None = None,
-    ids: str | None = None,
+    source: Any, scorer: Scorer[Any], dialect: CsvDialect | None = None, ids: str | None = None
 ) -> NewRecords:
     """Read the columns that the release needs by the rules of registration; fill what it fills.
 

@@ -7,14 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from .nouns import Plain, Role
 
-__all__ = [
-    "Ask",
-    "AskPrice",
-    "MakeToken",
-    "NoteHead",
-    "Verify",
-    "WhoIsProtected",
-]
+__all__ = ["Ask", "AskPrice", "MakeToken", "NoteHead", "Verify", "WhoIsProtected"]
 
 LONGEST_WAIT = 60.0
 

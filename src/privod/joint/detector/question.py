@@ -84,10 +84,7 @@ class JointDetector(JointQuestion):
     def of(self) -> DetectorProfile:
         """The release, as a curator would be asked for it."""
         return DetectorProfile(
-            columns=self.columns,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            adjacency=self.adjacency,
+            columns=self.columns, epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency
         )
 
     def check(self, domain: Domain) -> None:

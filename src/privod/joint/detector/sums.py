@@ -28,11 +28,7 @@ LIST_BYTES = 200  # a name in a list of holders, at most
 
 
 def noisy_sums(
-    stage: Stage,
-    own: Ints | None,
-    channel: Channel,
-    session: Session,
-    randomness: Randomness,
+    stage: Stage, own: Ints | None, channel: Channel, session: Session, randomness: Randomness
 ) -> tuple[Ints, tuple[str, ...]]:
     """Share one's own sums, compute if it is one's part, and return the total and its holders."""
     letters, kept = _shared(own, session.roster.computing, session.name)

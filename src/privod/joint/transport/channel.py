@@ -87,10 +87,7 @@ class Meeting:
     """The aggregator's side of a run, which goes on without parties that are `spared` and lost."""
 
     def __init__(
-        self,
-        names: Sequence[str],
-        patience: Patience | None = None,
-        spared: Iterable[str] = (),
+        self, names: Sequence[str], patience: Patience | None = None, spared: Iterable[str] = ()
     ) -> None:
         self.names = tuple(names)
         self.session = os.urandom(SESSION_BYTES)

@@ -59,11 +59,7 @@ class CrowdIndex:
         return f"CrowdIndex({self.dimensions} columns)"
 
     def crowds(
-        self,
-        radius: float,
-        *,
-        at: NDArray[Any] | None = None,
-        cap: int | None = None,
+        self, radius: float, *, at: NDArray[Any] | None = None, cap: int | None = None
     ) -> Ints:
         """How many points lie within the radius of each point, or of each point of `at`.
 

@@ -203,11 +203,7 @@ class Grid:
         return self._score(walk_all, counts, cells, n_neighbors, max_depth)
 
     def walk_some(
-        self,
-        some: OccupiedCells,
-        cells: Cells,
-        n_neighbors: int,
-        max_depth: Fraction | None = None,
+        self, some: OccupiedCells, cells: Cells, n_neighbors: int, max_depth: Fraction | None = None
     ) -> WalkScores:
         """Score cells against some with positive counts; all others count zero."""
         return self._score(walk_some, self._buckets(some), cells, n_neighbors, max_depth)

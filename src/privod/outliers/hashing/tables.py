@@ -108,11 +108,7 @@ class Suspects:
 
 
 def draw_family(
-    plan: HashPlan,
-    n_columns: int,
-    seed: bytes,
-    *,
-    origin: NDArray[np.float64] | None = None,
+    plan: HashPlan, n_columns: int, seed: bytes, *, origin: NDArray[np.float64] | None = None
 ) -> HashFamily:
     """Expand a seed into the hashes of one round, alike on every machine."""
     n_hashes = plan.n_tables * plan.hashes_per_table

@@ -4,7 +4,4 @@ from privod.registry import described
 
 __all__ = ["QUESTION"]
 
-QUESTION = described(
-    __name__,
-    value="privod.questions.grid_knn.release:NoisyGrid",
-)
+QUESTION = described(__name__, value="privod.questions.grid_knn.release:NoisyGrid")

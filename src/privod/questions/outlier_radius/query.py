@@ -200,11 +200,7 @@ class OutlierRadius(CrowdQuestion[ChosenRadius]):
 
 
 def edits_to_share(
-    gap: Fraction,
-    bound: Callable[[int], int],
-    share_moved: Fraction,
-    sensitivity: int,
-    most: int,
+    gap: Fraction, bound: Callable[[int], int], share_moved: Fraction, sensitivity: int, most: int
 ) -> int:
     """The least t at which the bounds of t changes together reach the gap, at most `most`.
 

@@ -4,6 +4,4 @@ from privod.registry import described
 
 __all__ = ["QUESTION"]
 
-QUESTION = described(
-    __name__,
-)
+QUESTION = described(__name__)

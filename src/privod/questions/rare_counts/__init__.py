@@ -4,7 +4,4 @@ from privod.registry import described
 
 __all__ = ["QUESTION"]
 
-QUESTION = described(
-    __name__,
-    exports=("privod.questions.rare_counts.query:ValueCounts",),
-)
+QUESTION = described(__name__, exports=("privod.questions.rare_counts.query:ValueCounts",))
