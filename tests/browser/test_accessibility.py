@@ -75,7 +75,7 @@ def complaints(visit: Visit) -> list[str]:
 
 @pytest.mark.parametrize("role", PAGES)
 def test_every_page_passes_axe(server: Running, chromium: Browser, role: str) -> None:
-    visit = Visit.begin(chromium, server.url, reduced_motion="reduce")  # no color in between
+    visit = Visit.begin(chromium, server.url)
     found = {"/sign-in": complaints(visit)}
     visit.page.fill("#token", server.token(role))
     visit.page.click("main button")

@@ -1,6 +1,7 @@
 """The console in Chromium, from an owner's registration to an analyst's answer.
 
-Every page is photographed, light and dark, wide and narrow, into out/screenshots.
+Every page is looked at light and dark, wide and narrow. Light and wide, dark and narrow, it is
+photographed into out/screenshots.
 """
 
 from __future__ import annotations

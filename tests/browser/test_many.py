@@ -99,7 +99,7 @@ def test_every_page_stands_many_questions_and_long_names(
 ) -> None:
     token = server.token(role)
     job = note_jobs(server, token) if role == "analyst" else "none"
-    visit = Visit.begin(chromium, server.url, token, reduced_motion="reduce")
+    visit = Visit.begin(chromium, server.url, token)
     expect(visit.page.locator("h1")).to_have_text("Data")
     asked = pages(role, job) | {f"further-{n}": path for n, path in enumerate(BESIDE[role])}
     told: dict[str, list[str]] = {}

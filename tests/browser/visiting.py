@@ -23,7 +23,7 @@ EVERY_LOOK: tuple[Look, ...] = (
     ("dark", NARROW),
 )
 TWO_LOOKS: tuple[Look, ...] = (("light", WIDE), ("dark", NARROW))
-"""For pages that differ from a photographed one in a few words."""
+"""Looks that are photographed, and all looks of pages that differ from others in a few words."""
 LEAST_CONTRAST = 4.5  # WCAG 2.2, level AA, for text of usual size
 
 LOADED = "() => [...document.images].every(image => image.complete)"
@@ -72,7 +72,9 @@ class Visit:
     @classmethod
     def begin(cls, browser: Browser, url: str, token: str | None = None, **options: Any) -> Visit:
         """Open a window, and sign in if there is a token."""
-        context = browser.new_context(viewport={"width": WIDE, "height": HEIGHT}, **options)
+        screen: Any = {"width": WIDE, "height": HEIGHT}
+        still: Any = {"reduced_motion": "reduce"}  # no color in between
+        context = browser.new_context(viewport=screen, **still, **options)
         context.set_default_timeout(MILLISECONDS)
         visit = cls._in(context, url)
         visit.page.goto(url)
@@ -109,15 +111,19 @@ class Visit:
             self.page.click(what)
 
     def photograph(self, name: str, looks: Sequence[Look] = EVERY_LOOK) -> None:
-        """Take the page's picture in some looks, and check what can be checked without eyes."""
+        """Check in some looks what can be checked without eyes; photograph two of them.
+
+        Nothing is asserted of a picture, which takes ten times as long as all that is.
+        """
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.wait_for_load_state()  # a page is there before its end is
         for scheme, width in looks:
             self.page.set_viewport_size({"width": width, "height": HEIGHT})
             self.page.emulate_media(color_scheme=scheme)
             self.page.wait_for_function(LOADED)
-            path = SCREENSHOTS / f"{name}-{scheme}-{'wide' if width == WIDE else 'narrow'}.png"
-            self.page.screenshot(path=path, full_page=True, animations="disabled")
+            if (scheme, width) in TWO_LOOKS:
+                path = SCREENSHOTS / f"{name}-{scheme}.png"
+                self.page.screenshot(path=path, full_page=True, animations="disabled")
             beyond = self.page.evaluate("document.documentElement.scrollWidth")
             assert beyond <= width, f"{name} is {beyond} wide on a screen of {width}"
             pale = self.page.evaluate(PALE, LEAST_CONTRAST)
