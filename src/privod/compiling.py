@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core import event
 from numba.core.caching import FunctionCache
+from numba.core.types import unliteral
 
 from privod.errors import Unavailable
 from privod.progress import report
@@ -138,11 +139,16 @@ def _wait_for(turn: int) -> None:
 
 
 def njit(**options: Any) -> Callable[[Loop], Loop]:
-    """`numba.njit` with `cache=True`, whose loops are compiled by one process at a time."""
+    """`numba.njit` with `cache=True`, whose loops are compiled by one process at a time.
+
+    A loop that calls another with a constant gets the one for all values, not one of its own.
+    """
 
     def compiled(function: Loop) -> Loop:
         made: Any = numba.njit(**options)(function)
         made._cache = _InTurn(function)
+        called = made.get_call_template
+        made.get_call_template = lambda given, named: called(tuple(map(unliteral, given)), named)
         return cast(Loop, made)
 
     return compiled
