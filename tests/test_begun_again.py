@@ -25,6 +25,7 @@ from privod.data.mock import mock_rows
 from privod.data.sources import read
 from privod.errors import AnswerFailed, NotAllowed, NotFound, Unavailable
 from privod.ledger.acts import CloseBudget, Retire
+from privod.ledger.chain import now
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.ledger.store import ReleaseText
 from privod.ledger.witness import Head, Witnesses
@@ -100,7 +101,7 @@ def note(curator: Curator, job: str, request: str, query: Query[Any] = QUESTION)
     """An open job that asks the question under a request id, at the server process "s"."""
     records = curator.job_records
     told = (job, "s", "asker", "", "d", query.to_json(), request)
-    records.add(JobRecord(*told, time=records.moment()))
+    records.add(JobRecord(*told, time=now()))
 
 
 def test_an_answer_that_was_left_is_begun_again_from_its_key_and_charged_once(

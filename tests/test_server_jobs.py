@@ -26,6 +26,7 @@ from privod.errors import (
     NotFound,
     Unavailable,
 )
+from privod.ledger.chain import now
 from privod.privacy import AddRemove, Loss
 from privod.questions.histogram.query import Histogram
 from privod.server.jobs import jobs as jobs_module
@@ -213,7 +214,7 @@ def test_too_many_jobs_of_all_servers_are_refused_for_one_token_and_in_all(tmp_p
 
         def add(asker: str, question: str) -> None:
             job_id = f"{asker} {question}"
-            moment = records.moment()
+            moment = now()
             records.add(
                 JobRecord(job_id, asker, asker, "", "d", {"name": question}, job_id, moment), room
             )
@@ -238,7 +239,7 @@ def test_only_the_server_that_has_a_question_says_how_it_ended_and_says_it_once(
         records = curator.job_records
         for job in ("ended", "left"):
             told = (job, "old", "asker", "", "d", {"name": "q"}, job)
-            records.add(JobRecord(*told, time=records.moment()))
+            records.add(JobRecord(*told, time=now()))
         records.end("ended", "old", "stopped")
         assert [record.id for record in records.adopt("old", "new")] == ["left"]
 

@@ -15,6 +15,7 @@ import pytest
 from benchmarks.soak_ledger import empty
 
 from privod.curator.work import JobRecord
+from privod.ledger.chain import now
 from privod.ledger.database import lock_number
 from privod.server import asking
 from privod.server.authentication import LONGEST_SESSION
@@ -189,7 +190,7 @@ def leave_behind(server: Running) -> None:
     notes.put(SERVER, "killed", "", MOST_SERVERS, notes.clock() - KEPT_SECONDS)
     lost = {"id": "lost", "server": "killed", "asker": "a", "asked_by": "", "request": "r"}
     query = {"name": "forgotten"}
-    records.add(JobRecord(**lost, dataset="patients", query=query, time=records.moment()))
+    records.add(JobRecord(**lost, dataset="patients", query=query, time=now()))
 
 
 def test_a_server_that_notes_nothing_for_a_while_is_taken_to_be_gone(

@@ -25,6 +25,7 @@ from privod.curator.rows import KeptRows
 from privod.curator.work import JobRecord
 from privod.errors import Unavailable
 from privod.ledger.acts import CloseBudget
+from privod.ledger.chain import now
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.ledger.store import where_rows_are
 from privod.privacy import AddRemove, Loss
@@ -530,7 +531,7 @@ def test_a_record_that_fails_to_be_taken_over_ends_in_words(
             "asked_by": "",
             "request": "r",
         }
-        record = JobRecord(**lost, dataset="patients", query={}, time=records.moment())
+        record = JobRecord(**lost, dataset="patients", query={}, time=now())
         records.add(record)
         asking._resume(server.site, record)
         found = records.find("lost")
@@ -544,7 +545,7 @@ def left_waiting(server: Running) -> JobRecord:
     records = server.curator.job_records
     query = {"name": "histogram", "columns": ["age"], "epsilon": "1"}
     left = {"id": "left", "server": server.site.id, "asker": "a", "asked_by": "", "request": "r"}
-    record = JobRecord(**left, dataset="patients", query=query, time=records.moment())
+    record = JobRecord(**left, dataset="patients", query=query, time=now())
     records.add(record)
     return record
 
@@ -599,6 +600,6 @@ def test_records_that_were_taken_over_on_the_way_to_a_disk_that_failed_are_gone_
         monkeypatch.setattr(records, "adopt", stands_and_fails)
         lost = {"id": "lost", "server": "killed", "asker": "a", "asked_by": "", "request": "r"}
         query = {"name": "forgotten"}
-        records.add(JobRecord(**lost, dataset="patients", query=query, time=records.moment()))
+        records.add(JobRecord(**lost, dataset="patients", query=query, time=now()))
         eventually(lambda: records.servers() == set())
         assert failures == ["killed"]

@@ -26,6 +26,7 @@ from privod.errors import (
 )
 from privod.ledger import schema as tables
 from privod.ledger.acts import ChargeAhead, ChargeElsewhere
+from privod.ledger.chain import now
 from privod.ledger.private_files import sync_file
 from privod.ledger.schema import STEPS, bring_up_to_date
 from privod.ledger.sqlite import LEDGER_FILE, SQLite
@@ -369,7 +370,7 @@ def test_a_backup_is_restored_to_a_new_place_and_verified_there(
     curator: Curator, tmp_path: Path
 ) -> None:
     answer = curator.ask(QUESTION, "people")
-    moment = curator.job_records.moment()
+    moment = now()
     waiting = JobRecord("j", "server", "h", "Ada", "people", QUESTION.to_json(), "r", moment)
     curator.job_records.add(waiting)
     noted = backup(curator, tmp_path / "kept").head

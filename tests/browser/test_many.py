@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, expect
 
 from privod.curator.work import JobRecord, Room
 from privod.data import Categorical, Domain, Numeric
+from privod.ledger.chain import now
 from privod.privacy import AddRemove, InCrowd, Loss
 from privod.questions.histogram.query import Histogram
 from privod.server.app import CONSOLE
@@ -72,7 +73,7 @@ def note_jobs(server: Running, token: str) -> str:
     records, asker = server.curator.job_records, token_hash(token)
     for place, query in enumerate(QUERIES):
         told = (f"job-{place}", "elsewhere", asker, LONG, NAME, query.to_json(), f"asked-{place}")
-        records.add(JobRecord(*told, time=records.moment()), Room(10**6, 10**6))
+        records.add(JobRecord(*told, time=now()), Room(10**6, 10**6))
         records.end(f"job-{place}", "elsewhere", "")
     return f"job-{len(QUERIES) - 1}"
 

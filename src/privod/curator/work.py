@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from privod.errors import LimitReached
-from privod.ledger.chain import charges_of, now
+from privod.ledger.chain import charges_of
 from privod.ledger.database import Connection, Database
 from privod.ledger.store import question_key
 from privod.ledger.values import Charge
@@ -243,11 +243,6 @@ class JobRecords:
                 "UPDATE jobs SET server = ? WHERE server = ? AND outcome IS NULL", new, old
             )
         return left
-
-    @staticmethod
-    def moment() -> str:
-        """The time, as records have it."""
-        return now()
 
 
 _UNDER_WAY = "WHERE server = ? AND outcome IS NULL ORDER BY time, id"

@@ -155,13 +155,9 @@ class Date(Numeric):
         day_first: bool = False,
         zone: str = "UTC",
     ) -> None:
-        given = {"name": name, "low": low, "high": high, "fill": fill, "unit": None, "step": step}
-        for field, value in {
-            **given,
-            "origin": origin,
-            "day_first": day_first,
-            "zone": zone,
-        }.items():
+        given = {"name": name, "low": low, "high": high, "fill": fill, "unit": None}
+        given |= {"step": step, "origin": origin, "day_first": day_first, "zone": zone}
+        for field, value in given.items():
             object.__setattr__(self, field, value)
         self.__post_init__()
 

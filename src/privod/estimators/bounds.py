@@ -143,16 +143,16 @@ def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-le
         if X.shape[1] != len(columns) or not columns:
             return X  # refused by whoever reads it
         named = zip(X.columns, columns, strict=True)
-        return type(X)({name: _values(X[name], column) for name, column in named})
+        return type(X)(
+            {name: values_of(as_arrow(X[name], column), column) for name, column in named}
+        )
     array = np.asarray(X, dtype=object)
     if array.ndim != 2 or array.shape[1] != len(columns):
         return array
-    sides = [_values(array[:, place], column) for place, column in enumerate(columns)]
+    sides = [
+        values_of(as_arrow(array[:, place], column), column) for place, column in enumerate(columns)
+    ]
     return np.column_stack(sides)
-
-
-def _values(values: Any, column: Column) -> Any:
-    return values_of(as_arrow(values, column), column)
 
 
 def _all_numbers(bounds: list[Any]) -> bool:

@@ -6,21 +6,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from privod.errors import InvalidParameter
 from privod.privacy import Adjacency, Cost, Loss, Spent, ZcdpBudget
 from privod.query.html import paragraphs
 
 Accounting = Literal["sums", "zcdp"]
-
-
-def accounting_named(text: str) -> Accounting:
-    """Read how a budget is to count."""
-    if text == "sums":
-        return "sums"
-    if text == "zcdp":
-        return "zcdp"
-    way_out = "Take 'sums', or 'zcdp' for many small questions and a delta above 0."
-    raise InvalidParameter("accounting", "must be sums or zcdp", text, way_out)
 
 
 @dataclass(frozen=True)

@@ -234,7 +234,7 @@ def enter_budget(connection: Connection, dataset: str, state: BudgetState) -> Bu
     text = canonical_json(state.adjacency.to_json())
     fields = {"dataset": dataset, "budget": 0, "adjacency": text}
     details = canonical_json({"role": state.role} | accounting_details(state))
-    number = append(connection, kind="open", **fields, **_columns(state.budget), details=details)
+    number = append(connection, kind="open", **fields, **state.budget.to_json(), details=details)
     conversion = None if state.conversion_delta is None else str(state.conversion_delta)
     connection.execute(
         "INSERT INTO budgets (number, root, adjacency, budget_epsilon, budget_delta,"
@@ -242,14 +242,14 @@ def enter_budget(connection: Connection, dataset: str, state: BudgetState) -> Bu
         number,
         state.dataset,
         text,
-        *_columns(state.budget).values(),
+        *state.budget.to_json().values(),
         state.role,
         conversion,
     )
     state = replace(state, number=number)
     if state.spent != Loss(0):
         fields["budget"] = number
-        append(connection, kind="carry", **fields, **_columns(state.spent), details=carried(state))
+        append(connection, kind="carry", **fields, **state.spent.to_json(), details=carried(state))
         _spend(connection, state)
     return state
 
@@ -304,7 +304,7 @@ def enter_charges(connection: Connection, asked: Asked, due: Sequence[Due]) -> t
             request=None if charges else asked.request,
             token=asked.token,
             details=details,
-            **_columns(cost.loss),
+            **cost.loss.to_json(),
         )
         _spend(connection, state.after(cost) or state.overrun(cost))
         rho = cost.zcdp.rho if concentrated else None
@@ -443,15 +443,11 @@ def _spend(connection: Connection, state: BudgetState) -> None:
     connection.execute(
         "UPDATE budgets SET spent_epsilon = ?, spent_delta = ?, spent_rho = ?, adding = ?"
         " WHERE number = ?",
-        *_columns(state.spent).values(),
+        *state.spent.to_json().values(),
         str(state.spent_rho),
         int(state.adding),
         state.number,
     )
-
-
-def _columns(loss: Loss) -> dict[str, str]:
-    return {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
 
 
 ID_LENGTH = 16

@@ -49,9 +49,9 @@ class Near(ABC):
     def records(self, rows: Any, columns: tuple[str, ...]) -> Records:
         """Read the records asked about; refuse columns that this does not fit."""
 
-    @abstractmethod
-    def check(self, domain: Domain, columns: tuple[str, ...], records: Records) -> None:
+    def check(self, domain: Domain, columns: tuple[str, ...], records: Records) -> None:  # noqa: ARG002
         """Raise `InvalidParameter` unless this can be asked of data in this domain."""
+        numeric_columns(domain, columns)
 
     @abstractmethod
     def states(self, table: Table, columns: tuple[str, ...], asked: Any, cap: int) -> States:
@@ -89,9 +89,6 @@ class Distance(Near):
 
     def records(self, rows: Any, columns: tuple[str, ...]) -> Records:
         return checked_records(rows, len(columns))
-
-    def check(self, domain: Domain, columns: tuple[str, ...], records: Records) -> None:  # noqa: ARG002
-        numeric_columns(domain, columns)
 
     def states(self, table: Table, columns: tuple[str, ...], asked: Any, cap: int) -> States:
         order = sorted(range(len(columns)), key=lambda place: columns[place])  # as InCrowd adds up
@@ -185,9 +182,6 @@ class Tail(Near):
             rule = f"must be at most {MOST_RECORDS}"
             raise InvalidParameter("records", rule, len(found), "Ask about fewer at a time.")
         return found
-
-    def check(self, domain: Domain, columns: tuple[str, ...], records: Records) -> None:  # noqa: ARG002
-        numeric_columns(domain, columns)
 
     def states(self, table: Table, columns: tuple[str, ...], asked: Any, cap: int) -> States:  # noqa: ARG002
         points = np.array(asked, dtype=float)

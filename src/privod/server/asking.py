@@ -17,6 +17,7 @@ from privod.curator.results import NO_ANSWER
 from privod.curator.tokens import token_id
 from privod.curator.work import JobRecord, Room
 from privod.errors import AnswerFailed, LimitReached, NotFound, PrivodError, Unavailable
+from privod.ledger.chain import now
 from privod.query.catalog import query_from_json
 from privod.query.query import Query
 from privod.server.authentication import Visitor
@@ -75,7 +76,7 @@ def _begin(
         dataset=of,
         query=query.to_json(),
         request=named,
-        time=records.moment(),
+        time=now(),
     )
     limits = site.limits
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 from privod.data import Domain
 from privod.errors import AlreadyExists, InvalidParameter, NoPromise, NotFound
@@ -13,7 +13,7 @@ from privod.ledger import chain as ledger
 from privod.ledger import store
 from privod.ledger.acts.act import Act, Told, names_of
 from privod.ledger.acts.consequences import meaning
-from privod.ledger.budget_state import Accounting, BudgetState, accounting_named
+from privod.ledger.budget_state import Accounting, BudgetState
 from privod.ledger.coexistence import check_beside, check_not_ended, check_unit, ends_with
 from privod.ledger.database import Connection
 from privod.ledger.prices import begun_with, check_meaning, costs_before, gives_up
@@ -43,7 +43,10 @@ class OpenBudget(Act[BudgetState]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        accounting_named(self.accounting)
+        if self.accounting not in get_args(Accounting):
+            way_out = "Take 'sums', or 'zcdp' for many small questions and a delta above 0."
+            rule = "must be sums or zcdp"
+            raise InvalidParameter("accounting", rule, self.accounting, way_out)
         positive(self.budget.epsilon, "epsilon")
 
     @property

@@ -50,6 +50,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NONE: Ints = np.zeros(0, dtype=np.int64)
+NOISES = ("noise_of_total", "noise_of_counts", "noise_of_products", "noise_of_scores")
 FEWEST_RECORDS = 10.0  # taken to be there, however low noise makes their number
 DRAWN = 4001  # records drawn from the release to learn the laws of its scores
 MOST_DRAWN = 1 << 22  # values
@@ -92,16 +93,7 @@ class NoisyProfile(Scorable):
     """
 
     question = "detector-profile"
-    added = (
-        "total",
-        "counts",
-        "products",
-        "scored",
-        "noise_of_total",
-        "noise_of_counts",
-        "noise_of_products",
-        "noise_of_scores",
-    )
+    added = ("total", "counts", "products", "scored", *NOISES)
 
     layout: Layout
     total: int
@@ -332,12 +324,7 @@ class NoisyProfile(Scorable):
             raise InvalidData("The number of records must be a whole number.")
         of_total, of_counts, of_products, of_scores = (
             None if header.get(name) is None else MergedNoise.from_json(header[name])
-            for name in (
-                "noise_of_total",
-                "noise_of_counts",
-                "noise_of_products",
-                "noise_of_scores",
-            )
+            for name in NOISES
         )
         misfit = (of_products is None) == bool(n_products)
         misfit |= (of_scores is None) == bool(layout.score_unit)
