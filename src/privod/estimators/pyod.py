@@ -93,7 +93,9 @@ class PrivateOD(BaseDetector):  # type: ignore[misc]
         self.reference_scores_ = scores[(shares * len(scores)).astype(np.int64)]
         self._mu = float(self.reference_scores_.mean())
         self._sigma = float(self.reference_scores_.std()) or 1.0
-        return self._keep(self.decision_function(X))
+        self.decision_scores_ = self.decision_function(X)
+        self.labels_ = (self.decision_scores_ > self.threshold_).astype(int)
+        return self
 
     def decision_function(self, X: ArrayLike) -> Floats:  # noqa: N803 - PyOD's name
         """The outlier score of each row; higher is more outlying."""
@@ -156,11 +158,6 @@ class PrivateOD(BaseDetector):  # type: ignore[misc]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-
-    def _keep(self, scores: Floats) -> Self:
-        self.decision_scores_ = scores
-        self.labels_ = (scores > self.threshold_).astype(int)
-        return self
 
     def _released(self) -> Self:
         """What would travel: itself, with the reference scores in the place of the rows'."""

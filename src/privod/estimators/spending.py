@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol
@@ -60,6 +60,19 @@ class _Meter:
 _mutex = threading.Lock()
 _process = _Meter()
 _meters: list[_Meter] = [_process]
+_charged: list[tuple[Charged, str, str]] = []
+
+
+@contextmanager
+def _among(known: list[Any], one: Any) -> Iterator[None]:
+    """Let all fits inside, of all threads, find it there."""
+    with _mutex:
+        known.append(one)
+    try:
+        yield
+    finally:
+        with _mutex:
+            known.remove(one)
 
 
 def spent() -> Spending:
@@ -71,13 +84,8 @@ def spent() -> Spending:
 def spending() -> Iterator[_Meter]:
     """Add up the fits inside, of all threads: `with spending() as meter: ...; meter.total`."""
     meter = _Meter()
-    with _mutex:
-        _meters.append(meter)
-    try:
+    with _among(_meters, meter):
         yield meter
-    finally:
-        with _mutex:
-            _meters.remove(meter)
 
 
 class Charged(Protocol):
@@ -87,11 +95,9 @@ class Charged(Protocol):
         """Charge durably, or refuse."""
 
 
-_charged: list[tuple[Charged, str, str]] = []
-
-
-@contextmanager
-def charged_to(curator: Charged, data_set: str, reason: str = "a fit") -> Iterator[None]:
+def charged_to(
+    curator: Charged, data_set: str, reason: str = "a fit"
+) -> AbstractContextManager[None]:
     """Charge every fit inside to the budgets of a data set, before it looks at the rows.
 
     So fits and questions about the same people have one count. A fit that the budgets cannot pay
@@ -105,14 +111,7 @@ def charged_to(curator: Charged, data_set: str, reason: str = "a fit") -> Iterat
     >>> with charged_to(curator, "patients"):  # doctest: +SKIP
     ...     PrivateDetector(epsilon=0.5, bounds=(0, 1)).fit(rows)
     """
-    sink = (curator, data_set, reason)
-    with _mutex:
-        _charged.append(sink)
-    try:
-        yield
-    finally:
-        with _mutex:
-            _charged.remove(sink)
+    return _among(_charged, (curator, data_set, reason))
 
 
 def charge(guarantee: Guarantee) -> None:

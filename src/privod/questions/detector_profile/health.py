@@ -120,7 +120,6 @@ def _columns(value: NoisyProfile) -> list[Remark]:
         elif missing[name] <= MUCH_MISSING:
             there = (1 - SOME) * (1 - missing[name])
             alike += [name] if share_of(float(cells[:-1].max()), 1) > there else []
-    found = []
     most = [name for name, share in missing.items() if share > MUCH_MISSING]
     some = [name for name, share in missing.items() if SOME < share <= MUCH_MISSING]
     beyond = [name for name, share in other.items() if share > SOME]
@@ -128,17 +127,17 @@ def _columns(value: NoisyProfile) -> list[Remark]:
         one.name for one in value.layout.columns if type(one) is Categorical and not one.other
     }
     why = " A category that is not declared counts as missing." if listed & {*most, *some} else ""
-    if most:
-        words = f"Most records miss {_named(most, missing)}.{why}"
-        found.append(Remark("columns", words, serious=True))
-    for names, shares, words in (
+    told: tuple[tuple[list[str], dict[str, float], str], ...] = (
+        (most, missing, f"Most records miss {{}}.{why}"),
         (some, missing, f"Some records miss {{}}.{why}"),
         (beyond, other, "Values that were not declared are common in {}."),
         (alike, {}, "Nearly all values are one, or lie in one cell, of {}."),
-    ):
-        if names:
-            found.append(Remark("columns", words.format(_named(names, shares)), serious=False))
-    return found
+    )
+    return [
+        Remark("columns", words.format(_named(names, shares)), serious=names is most)
+        for names, shares, words in told
+        if names
+    ]
 
 
 def _threshold(value: NoisyProfile, share: float) -> Remark:
