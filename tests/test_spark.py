@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from benchmarks.soak_spark import free_port
 
 from privod.curator import Curator
 from privod.curator.rows import RowStore
@@ -262,7 +263,7 @@ from tests.test_in_place import LARGE, arrow_of, lake
 from tests.test_spark import histogram_counts
 
 place = Path(sys.argv[1])
-session = SparkSession.builder.remote("local[2]").getOrCreate()
+session = SparkSession.builder.remote(sys.argv[2]).getOrCreate()
 spark = SparkCluster(session)
 rows = rows_of(300)
 session.createDataFrame(arrow_of(rows)).createOrReplaceTempView("stays")
@@ -278,9 +279,16 @@ spark.close()
 
 
 @JAVA
-def test_spark_connect_counts_the_same(tmp_path: Path) -> None:
+def test_spark_connect_counts_the_same(tmp_path: Path, spark: SparkCluster) -> None:
+    """The server that is connected to is in the session of this process, which has Java running."""
+    context = spark.session.sparkContext
+    context._jsc.sc().conf().set("spark.connect.grpc.binding.address", "127.0.0.1")
+    port = free_port()
+    context._jsc.sc().conf().set("spark.connect.grpc.binding.port", str(port))
+    service = context._jvm.org.apache.spark.sql.connect.service.SparkConnectService
+    service.start(context._jsc.sc())
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", BY_CONNECT, str(tmp_path)],
+        [sys.executable, "-W", "ignore", "-c", BY_CONNECT, str(tmp_path), f"sc://127.0.0.1:{port}"],
         capture_output=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         text=True,
