@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 __all__ = ["digest", "files"]
 
@@ -43,20 +44,39 @@ def files(script: Path) -> set[Path]:
 
 @cache
 def _imported(text: str) -> tuple[Path, ...]:
-    wanted = [pair for pair in _names(ast.parse(text)) if not pair[0].startswith(LEFT_OUT)]
+    wanted = [pair for pair in _names(text) if not pair[0].startswith(LEFT_OUT)]
     found = [file for module, name in wanted for file in _files(module, name)]
     if any(module == "privod.query.catalog" for module, _ in wanted):  # which loads by name
         found += sorted((ROOT / "src" / "privod" / "questions").rglob("*.py"))
     return tuple(dict.fromkeys(found))
 
 
-def _names(tree: ast.Module) -> Iterator[tuple[str, str]]:
+@cache
+def _parsed(text: str) -> ast.Module:
+    """The code without its docstrings."""
+    tree = ast.parse(text)
+    waiting: list[Any] = [tree]
+    while waiting:
+        node = waiting.pop()
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if documented and ast.get_docstring(node):
+            node.body = node.body[1:]
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):  # of statements
+            parts = getattr(node, field, None)
+            waiting += parts if isinstance(parts, list) else []
+    return tree
+
+
+@cache
+def _names(text: str) -> tuple[tuple[str, str], ...]:
     """The modules imported at the top, with what is taken of them: functions import seldom."""
-    for node in tree.body:
+    found: list[tuple[str, str]] = []
+    for node in _parsed(text).body:
         if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names)
+            found += ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from ((node.module, alias.name) for alias in node.names)
+            found += ((node.module, alias.name) for alias in node.names)
+    return tuple(found)
 
 
 def _files(module: str, name: str) -> Iterator[Path]:
@@ -69,7 +89,7 @@ def _files(module: str, name: str) -> Iterator[Path]:
                 return
         package = place / path / "__init__.py"
         if package.is_file():
-            for origin, taken in _names(ast.parse(package.read_text(encoding="utf-8"))):
+            for origin, taken in _names(package.read_text(encoding="utf-8")):
                 if taken == name:
                     yield from _files(origin, name)
             return
@@ -78,10 +98,4 @@ def _files(module: str, name: str) -> Iterator[Path]:
 @cache
 def _meaning(text: str) -> str:
     """The code without its docstrings, as text that no formatting changes."""
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node
-        ):
-            node.body = node.body[1:]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    return hashlib.sha256(ast.dump(_parsed(text)).encode()).hexdigest()
