@@ -31,15 +31,15 @@ SLOW = "\n# slow: left out by `make quick`\n"
 # What the long tests of a module add to its others, in seconds of a busy machine (--durations).
 SECONDS = 0.8  # of another test
 LONG = {
-    "test_benchmarks": 500,
-    "contracts": 340,
+    "test_benchmarks": 450,
+    "contracts": 320,
     "test_console": 300,
-    "test_server_serve": 260,
-    "test_spark": 230,
-    "test_dask": 220,
-    "test_exact_runs": 130,
-    "test_registry": 130,
-    "test_server_restarts": 100,
+    "test_exact_runs": 240,
+    "test_spark": 160,
+    "test_server_restarts": 130,
+    "test_dask": 120,
+    "test_registry": 100,
+    "test_server_serve": 100,
     "test_demo": 100,
     "test_docs": 80,
     "test_flare": 70,

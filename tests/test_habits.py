@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 import privod
 from privod.cli import app
 from privod.registry import questions
+from tests.conftest import LONG
 
 ROOT = Path(__file__).parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -134,6 +135,10 @@ def test_every_make_target_that_a_page_names_exists(page: str) -> None:
     named = set(re.findall(r"(?:^|`)make ([a-z]+)\b", (ROOT / page).read_text(), re.MULTILINE))
     targets = set(re.findall(r"^([a-z]+):", MAKEFILE, re.MULTILINE))
     assert named - targets == set()
+
+
+def test_the_modules_that_are_dealt_first_exist() -> None:
+    assert LONG.keys() <= {path.stem for path in (ROOT / "tests").rglob("*.py")}
 
 
 def test_pre_commit_needs_nothing_from_elsewhere() -> None:
