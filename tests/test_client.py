@@ -398,6 +398,7 @@ def test_an_analyst_lists_what_the_token_asked(
     shown = runner.invoke(app, ["jobs", *at], env={"COLUMNS": "200"}).stdout
     assert "histogram columns=age epsilon=0.77" in shown
     assert "answered" in shown
+    assert f" {listed['time'][:16].replace('T', ' ')} " in shown
     refused = runner.invoke(app, ["jobs", "--at", "directory"]).exception
     assert "must be the address of a server" in str(refused)
 

@@ -329,8 +329,10 @@ def test_a_question_survives_json_and_says_what_a_coalition_of_two_learns() -> N
     assert "every holder's sums, without noise" in sentence
     with pytest.raises(InvalidParameter, match="columns must be given"):
         JointDetector.from_json({"epsilon": 1})
-    with pytest.raises(InvalidParameter, match="one of"):
-        joint_question({"name": "joint-magic"})
+    with pytest.raises(InvalidParameter, match=r"one of .* Did you mean 'joint-detector'\?"):
+        joint_question({"name": "joint-detectors"})
+    with pytest.raises(InvalidParameter, match=r"one of .* Name one of these"):
+        joint_question({"name": 3})
 
 
 def test_two_parties_are_too_few_to_share_among(tables: dict[str, Table | None]) -> None:

@@ -14,7 +14,7 @@ import typer
 from privod import wire
 from privod.cli.app import app
 from privod.cli.options import DEFAULT_LOCATION, AsJson, At, check_written, curator_at, server_at
-from privod.cli.output import emit, progress_bars, table, words
+from privod.cli.output import emit, moment, progress_bars, table, words
 from privod.errors import InvalidParameter, NeedsConfirmation, Unavailable
 from privod.texts import check_text, did_you_mean, listed
 
@@ -341,14 +341,14 @@ def jobs(
     with server_at(at) as server:
         found = server.jobs()[:most]
     rows = [
-        [job.time, job.dataset, typed(job.query), ENDED[job.state], job.message or ""]
+        [moment(job.time), job.dataset, typed(job.query), ENDED[job.state], job.message or ""]
         for job in found
     ]
-    headings = ["asked", "data", "question", "state", "why there is no answer"]
+    headings = ["asked (UTC)", "data", "question", "state", "why there is no answer"]
     shown = headings if any(job.message for job in found) else headings[:-1]
     emit(
         found,
         as_json,
-        table("Your questions", shown, [row[: len(shown)] for row in rows]),
+        table("Your questions", shown, [row[: len(shown)] for row in rows], whole=["asked (UTC)"]),
         words("Asking again what was answered, or is under way, costs nothing."),
     )

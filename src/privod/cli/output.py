@@ -41,6 +41,11 @@ def words(text: str, style: str = "") -> Any:
     return Text(text, style=style)
 
 
+def moment(time: str) -> str:
+    """A time as tables show it: to the minute."""
+    return time[:16].replace("T", " ")
+
+
 def table(
     title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], whole: Sequence[str] = ()
 ) -> Any:

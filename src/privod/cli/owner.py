@@ -26,7 +26,7 @@ from privod.cli.options import (
     dialect_of,
     read_domain,
 )
-from privod.cli.output import emit, progress_bars, table, words
+from privod.cli.output import emit, moment, progress_bars, table, words
 from privod.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -278,10 +278,7 @@ def history(
     with curator_at(at, restoring=True) as curator:
         entries = curator.history(name)
     several = len({entry.dataset for entry in entries}) > 1
-    rows = [
-        [str(entry.number), entry.time[:16].replace("T", " "), _what(entry, several)]
-        for entry in entries
-    ]
+    rows = [[str(entry.number), moment(entry.time), _what(entry, several)] for entry in entries]
     shown = table("Entries", ["no.", "time (UTC)", "what"], rows, whole=["no.", "time (UTC)"])
     emit([wire.Entry.of(entry) for entry in entries], as_json, shown)
 

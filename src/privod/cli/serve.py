@@ -22,7 +22,7 @@ from privod.cli.options import (
     Directory,
     server_at,
 )
-from privod.cli.output import emit, table, words
+from privod.cli.output import emit, moment, table, words
 from privod.errors import InvalidParameter, Unavailable
 
 token = typer.Typer(help="Hand out, list and revoke the tokens of a server.", no_args_is_help=True)
@@ -178,10 +178,7 @@ def list_tokens(
     rows = [
         [
             *(each.id, each.role, each.dataset or "", each.name),
-            *(
-                (moment or "")[:16].replace("T", " ")
-                for moment in (each.created, each.revoked, each.expires)
-            ),
+            *(moment(one or "") for one in (each.created, each.revoked, each.expires)),
         ]
         for each in data
     ]

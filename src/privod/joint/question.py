@@ -23,6 +23,7 @@ from privod.mechanisms.randomness import Randomness, secure
 from privod.privacy import Guarantee, Secrecy, adjacency_from_json
 from privod.query.catalog import JOINT_QUESTIONS
 from privod.query.query import canonical_json, plain_value
+from privod.texts import did_you_mean
 
 Rows = NDArray[np.int64]
 Result = TypeVar("Result", bound="JointResult")
@@ -276,6 +277,7 @@ def joint_question(data: dict[str, Any]) -> JointQuestion:
     kind = JOINT_QUESTIONS.get(str(data.get("name")))
     if kind is None:
         rule = f"must be one of {', '.join(sorted(JOINT_QUESTIONS))}"
-        raise InvalidParameter("name", rule, data.get("name"), "Name the question first.")
+        way_out = did_you_mean(data.get("name"), JOINT_QUESTIONS).strip() or "Name one of these."
+        raise InvalidParameter("name", rule, data.get("name"), way_out)
     found: JointQuestion = kind.from_json(data)
     return found
