@@ -57,7 +57,7 @@ class Looking:
         self.found.append(query.answer(rows.load(), rows.noise(key, query)))
         if len(self.keys) <= self.left:
             raise self.problem("left")
-        return written(query, question.guarantee.rows_per_person, self.found[-1])
+        return written(query, question.rows_per_person, self.found[-1])
 
 
 def ask(

@@ -124,7 +124,7 @@ class Asking:
             if not paid and not work.is_charged(connection, question.key):
                 self._check_size(question, *store.where_rows_are(connection, dataset.name))
                 due = question.charges_due(connection)
-                rows = dataset.domain.max_rows_per_person
+                rows = question.rows_per_person
                 ledger.check_left(connection, dataset.name, due, token, rows)
 
     def state(self, query: Query[Any], dataset: DataSet, request_id: str | None = None) -> State:
@@ -163,8 +163,8 @@ class Asking:
             if isinstance(answer, Published):
                 return answer
             stored = answer
-        head = self._witnessed.ensure_durable(stored.entry, stored.head)
-        return Published(question.query, stored.release, (), True, str(head))
+        self._witnessed.ensure_durable(stored)
+        return Published(question.query, stored.release, (), True, str(stored.head))
 
     def _answer(
         self,
@@ -256,7 +256,7 @@ class Asking:
             due = question.charges_due(connection)
             asked = Asked(
                 *(of, question.query.canonical, asker.name, asker.request_id, asker.token),
-                question.guarantee.rows_per_person,
+                question.rows_per_person,
             )
             charges = ledger.charge(connection, asked, due)
             if not again:
@@ -314,4 +314,4 @@ class Asking:
     def _look(self, question: Question, rows: KeptRows, key: bytes | None) -> ReleaseText:
         query = question.query
         release = query.answer(self._tables.of(rows), rows.noise(key, query))
-        return written(query, question.guarantee.rows_per_person, release)
+        return written(query, question.rows_per_person, release)

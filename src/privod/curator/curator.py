@@ -16,6 +16,7 @@ from privod.curator.protection import (
     try_report,
     who_is_protected,
 )
+from privod.curator.questions import Question
 from privod.curator.registration import check_registration, check_second_ledger
 from privod.curator.results import Answer, Registered
 from privod.curator.rows import KeptRows, RowStore, Tables
@@ -42,10 +43,10 @@ from privod.ledger.engines import holds_ledger, open_database, witnesses_of
 from privod.ledger.prices import Price
 from privod.ledger.private_files import private_directory
 from privod.ledger.schema import bring_up_to_date, check_version
-from privod.ledger.store import DataSet, short_text
+from privod.ledger.store import DataSet, Stored, short_text
 from privod.ledger.values import Request, Verification
 from privod.ledger.verification import verify
-from privod.ledger.witness import Head, Witnesses
+from privod.ledger.witness import Witnesses
 from privod.privacy import Adjacency, Loss, SameContexts
 from privod.query.query import Query, Release
 
@@ -84,7 +85,6 @@ class Curator:
             check_version(database)
         else:
             bring_up_to_date(database)
-        if not database.read_only:
             self._rows.remove_unfinished()
         self.witnessed = WitnessedLedger(database, witnesses, directory, restoring=restoring)
         self.asking = Asking(self.witnessed, self._rows, self._tables)
@@ -135,21 +135,18 @@ class Curator:
             bring_up_to_date(kept)  # of the copy in a temporary place
             kept.read_only = True
             return cls(directory, kept, witnesses, restoring=restoring)
-        if read_only:
-            kept = open_database(directory, database, read_only=True)
-            kept.read_only = True
-            witnesses = witnesses_of(directory, database, kept.where, witness)
-            return cls(directory, kept, witnesses, restoring=restoring)
         try:
-            private_directory(directory)
+            if not read_only:
+                private_directory(directory)
         except OSError as problem:
             raise Unavailable(
                 f"The directory {str(directory)!r} cannot be used ({problem.strerror})."
                 " Name a directory that you may write to."
             ) from None
-        kept = open_database(directory, database)
+        kept = open_database(directory, database, read_only)
+        kept.read_only = read_only
         witnesses = witnesses_of(directory, database, kept.where, witness)
-        counting = None if engine is None else connected(engine)
+        counting = None if engine is None or read_only else connected(engine)
         return cls(directory, kept, witnesses, restoring=restoring, engine=counting)
 
     def close(self) -> None:
@@ -470,34 +467,27 @@ class Curator:
 
     def release(self, of: str, query: Query[Any]) -> Release[Any]:
         """The stored answer to a question."""
-        question = self.asking.question(query, self.dataset(of))
-        with self.database.reading() as connection:
-            self._ensure_durable(connection, of, question.key)
-            stored = store.find_release(connection, question.key)
-        assert stored is not None  # noqa: S101 - else it was not found
+        question, stored = self.stored_release(of, query)
         return stored.release.read(question.query)
 
-    def stored_release(self, of: str, query: Query[Any]) -> tuple[str, Head]:
-        """Where a stored answer is, and a head that holds it, once durable; it is not read."""
-        key = self.asking.question(query, self.dataset(of)).key
+    def stored_release(self, of: str, query: Query[Any]) -> tuple[Question, Stored]:
+        """A stored answer, once it is durable, and what it answers; it is not read."""
+        question = self.asking.question(query, self.dataset(of))
         with self.database.lookup() as connection:
-            return key, self._ensure_durable(connection, of, key)
+            stored = store.find_release(connection, question.key)
+        if stored is None:
+            raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
+        self.witnessed.ensure_durable(stored)
+        return question, stored
 
     def releases(self, of: str) -> tuple[Release[Any], ...]:
         """Every stored answer about a data set."""
         self.dataset(of)
         with self.database.reading() as connection:
-            found = tuple(store.read_releases(connection, of))
-            if found:  # who has seen the newest has seen all
-                key = store.question_key(of, found[-1].query.canonical)
-                self._ensure_durable(connection, of, key)
-        return found
-
-    def _ensure_durable(self, connection: Connection, of: str, key: str) -> Head:
-        stored = store.release_entry(connection, key)
-        if stored is None:
-            raise NotFound(f"This question about {of!r} has no stored answer. Ask it.")
-        return self.witnessed.ensure_durable(*stored)
+            found = store.find_releases(connection, of)
+        if found:
+            self.witnessed.ensure_durable(found[-1])  # who has seen the newest has seen all
+        return tuple(stored.release.read() for stored in found)
 
     def head(self) -> str:
         """How long the ledger is and what it ends in: note it elsewhere, to compare later."""

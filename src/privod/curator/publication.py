@@ -15,7 +15,7 @@ from privod.curator.work import PendingAnswer, erase, is_charged
 from privod.errors import AnswerFailed, LedgerDamaged, SeededRelease, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger import store
-from privod.ledger.store import ReleaseText, refuse_seeded
+from privod.ledger.store import ReleaseText
 from privod.ledger.values import Charge
 from privod.ledger.witness import Head
 from privod.query.catalog import release_from_json
@@ -73,7 +73,11 @@ def found(question: Question, rows: KeptRows, look: Look, key: bytes | None) -> 
 
 def written(query: Query[Any], rows_per_person: int, found: Release[Any]) -> ReleaseText:
     """A release as it is stored, if it is one to this question and can be read back."""
-    refuse_seeded(found)
+    if found.seeded:
+        raise SeededRelease(
+            "This release was made with a test seed, so its noise can be replayed. It is not"
+            " published. Ask again with the curator's own randomness."
+        )
     release = found.of_persons(rows_per_person)
     promised = query.promised.of_persons(rows_per_person)
     if release.query != query or release.guarantee != promised:

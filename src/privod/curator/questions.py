@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 from privod.curator.work import State, is_charged
@@ -19,7 +18,7 @@ from privod.ledger.coexistence import check_unit, is_beyond_add_remove
 from privod.ledger.database import Connection
 from privod.ledger.prices import charges_due, is_paid_for
 from privod.ledger.store import DataSet
-from privod.privacy import Cost, Guarantee, Loss, Zcdp
+from privod.privacy import Cost, Loss, Zcdp
 from privod.query.catalog import QUERIES
 from privod.query.query import Query
 from privod.texts import check_texts, is_plain_json
@@ -54,10 +53,10 @@ class Question:
     dataset: DataSet
     key: str
 
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """What the answer promises."""
-        return self.query.promised.of_persons(self.dataset.domain.max_rows_per_person)
+    @property
+    def rows_per_person(self) -> int:
+        """How many rows a person may have there."""
+        return self.dataset.domain.max_rows_per_person
 
     def check(self) -> None:
         """Refuse what cannot be asked of such data; no row is looked at."""

@@ -11,7 +11,7 @@ from privod.errors import LedgerDamaged, Unavailable
 from privod.ledger import chain as ledger
 from privod.ledger.database import Connection, Database
 from privod.ledger.sqlite import SQLite
-from privod.ledger.store import short_text
+from privod.ledger.store import Stored, short_text
 from privod.ledger.witness import Head, Witnesses
 from privod.query.query import canonical_json
 
@@ -143,19 +143,17 @@ class WitnessedLedger:
         else:
             self._note(head)
 
-    def ensure_durable(self, entry: int, head: Head) -> Head:
-        """Have a release on disk and witnessed before it is shown; returns the head it came with.
+    def ensure_durable(self, stored: Stored) -> None:
+        """Have a release on disk and witnessed before it is shown.
 
         A crash may have come before that, or its storing goes on. Who opened the ledger to read
         it only sees what they find there, and one that may lack entries has no witness to tell.
         """
-        files = self.witnesses.files
-        if self.database.read_only or (
-            not self._unsound and all(file.holds(entry) for file in files)
-        ):
-            return head
-        self.database.sync()
-        if not self._unsound:
+        if self.database.read_only:
+            return
+        if self._unsound:
+            self.database.sync()
+        elif not all(file.holds(stored.entry) for file in self.witnesses.files):
+            self.database.sync()
             self.check_there()
-            self.witnesses.note(head)
-        return head
+            self.witnesses.note(stored.head)

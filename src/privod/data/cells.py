@@ -140,7 +140,9 @@ def _written(value: Any) -> bytes | None:
     if isinstance(value, int):  # truth values are 0 and 1
         return _digits(int(value))
     if isinstance(value, float):
-        return None if not np.isfinite(value) else _float_digits(value)
+        if not np.isfinite(value):
+            return None
+        return str(int(value) if value.is_integer() else value).encode()
     if isinstance(value, Decimal):
         return format(value, "f").encode() if value.is_finite() else None
     return None
@@ -151,10 +153,6 @@ def _digits(value: int) -> bytes:
         return str(value).encode()
     except ValueError:  # thousands of digits, which Python does not write out
         return hex(value).encode()
-
-
-def _float_digits(value: float) -> bytes:
-    return str(int(value) if value.is_integer() else value).encode()
 
 
 # ---- from Arrow to what is declared --------------------------------------------------------------

@@ -44,11 +44,6 @@ class Spending:
     fits: int = 0
     guarantee: Guarantee | None = None
 
-    def and_also(self, other: Guarantee) -> Spending:
-        """One more fit."""
-        total = other if self.guarantee is None else self.guarantee + other
-        return Spending(self.fits + 1, total)
-
 
 class _Meter:
     """A spending that grows."""
@@ -132,7 +127,9 @@ def charge(guarantee: Guarantee) -> None:
         curator.do(ChargeAhead(data_set, stated, reason))
     with _mutex:
         for meter in _meters:
-            meter.total = meter.total.and_also(stated)
+            before = meter.total
+            lost = stated if before.guarantee is None else before.guarantee + stated
+            meter.total = Spending(before.fits + 1, lost)
 
 
 def search_loss(search: Any) -> Guarantee:

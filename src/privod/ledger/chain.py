@@ -340,11 +340,15 @@ def check_left(
         if state.after(cost) is None:
             brought, times = f"{state.spent + cost.loss}", _times(state, rows_per_person)
             less = "Ask for less" if state.left.epsilon else "Stored answers stay free"
+            allows = f"{state.budget}"
             if state.zcdp is not None:
                 brought += f" and rho {float(state.spent_rho + cost.zcdp.rho):.6g}"
+                part = decimal_text(state.zcdp.approximate_delta)
+                allows += f", or rho {float(state.zcdp.rho):.6g}, with delta {part} for its"
+                allows += " questions"
             raise BudgetExceeded(
-                f"The {name} budget of {dataset!r} allows {state.budget}{_allowed_rho(state)}; this"
-                f" question would bring it to {brought}. Left is {state.left}.{times} {less}."
+                f"The {name} budget of {dataset!r} allows {allows}; this question would bring it"
+                f" to {brought}. Left is {state.left}.{times} {less}."
             )
         if allowed is not None and allowed.after(cost) is None:
             times = _times(state, rows_per_person)
@@ -362,13 +366,6 @@ def _times(state: BudgetState, rows_per_person: int) -> str:
         f" A person may have {rows_per_person} rows there, so a question costs {rows_per_person}"
         " times its epsilon."
     )
-
-
-def _allowed_rho(state: BudgetState) -> str:
-    if state.zcdp is None:
-        return ""
-    part = decimal_text(state.zcdp.approximate_delta)
-    return f", or rho {float(state.zcdp.rho):.6g}, with delta {part} for its questions"
 
 
 def limits_of(

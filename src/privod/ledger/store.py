@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from privod.data import Domain
-from privod.errors import InvalidParameter, LedgerDamaged, NotFound, SeededRelease
+from privod.errors import InvalidParameter, LedgerDamaged, NotFound
 from privod.ledger.chain import adjacency_of, append, digest, loss_of
 from privod.ledger.database import Connection
 from privod.ledger.witness import Head
@@ -127,15 +127,6 @@ def question_key(dataset: str, query: str) -> str:
     return digest(canonical_json({"dataset": dataset, "query": query}))
 
 
-def refuse_seeded(release: Release[Any]) -> None:
-    """Keep out what was made with a test seed."""
-    if release.seeded:
-        raise SeededRelease(
-            "This release was made with a test seed, so its noise can be replayed. It is not"
-            " published. Ask again with the curator's own randomness."
-        )
-
-
 def enter_release(
     connection: Connection, dataset: str, query: str, release: str, ask: int, asked_by: str
 ) -> None:
@@ -215,18 +206,9 @@ def has_release(connection: Connection, question: str) -> bool:
     return bool(connection.execute("SELECT 1 FROM releases WHERE question = ?", question))
 
 
-def release_entry(connection: Connection, question: str) -> tuple[int, Head] | None:
-    """The number under which an answer is stored, and where the ledger ends; it is not read."""
-    rows = connection.execute(
-        "SELECT r.entry, h.length, h.hash FROM releases r, head h WHERE r.question = ?", question
-    )
-    return (rows[0][0], Head(*rows[0][1:])) if rows else None
-
-
-def read_releases(connection: Connection, dataset: str) -> list[Release[Any]]:
+def find_releases(connection: Connection, dataset: str) -> list[Stored]:
     """Every stored answer about a data set, in the order they were given."""
     keys = connection.execute(
         "SELECT question FROM releases WHERE dataset = ? ORDER BY entry", dataset
     )
-    found = [find_release(connection, key) for (key,) in keys]
-    return [stored.release.read() for stored in found if stored is not None]
+    return list(filter(None, (find_release(connection, key) for (key,) in keys)))

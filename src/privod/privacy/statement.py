@@ -25,11 +25,6 @@ class Statement:
         """What a guarantee alone says in both currencies."""
         return cls(Cost.of_loss(guarantee.loss), guarantee.adjacency)
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """The loss alone."""
-        return Guarantee(self.cost.loss, self.adjacency)
-
     def towards(self, adjacency: Adjacency, max_rows_per_person: int) -> Cost | None:
         """The cost under an adjacency within this one, for persons with so many rows.
 
@@ -39,6 +34,7 @@ class Statement:
         steps = adjacency.steps_of(self.adjacency)
         if steps is None:
             return None
-        restated = self.guarantee.under(adjacency).for_groups(max_rows_per_person)
+        stepped = Guarantee(self.cost.loss.for_groups(steps), adjacency)
+        restated = stepped.for_groups(max_rows_per_person)
         grown = self.cost.for_groups(steps).for_groups(max_rows_per_person)
         return Cost(restated.loss, grown.zcdp)

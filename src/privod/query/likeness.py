@@ -180,29 +180,30 @@ def _column(entries: tuple[Entry, ...]) -> NDArray[Any]:
     return np.array(entries, dtype=object if texts else np.float64)
 
 
-def checked_entries(rows: Any, width: int) -> tuple[tuple[Entry, ...], ...]:
+def checked_entries(
+    rows: Any, width: int, name: str = "records", most: int = MOST_RECORDS
+) -> tuple[tuple[Entry, ...], ...]:
     """The records asked about, a value for each column."""
-    way_out = f"Give 1 to {MOST_RECORDS} rows of {width} values, one for each column."
-    if not isinstance(rows, list | tuple) or not 1 <= len(rows) <= MOST_RECORDS:
-        rule = f"must be 1 to {MOST_RECORDS} rows"
-        raise InvalidParameter("records", rule, type(rows).__name__, way_out)
+    way_out = f"Give 1 to {most} rows of {width} values, one for each column."
+    if not isinstance(rows, list | tuple) or not 1 <= len(rows) <= most:
+        raise InvalidParameter(name, f"must be 1 to {most} rows", type(rows).__name__, way_out)
     found = []
     for row in rows:
         if not isinstance(row, list | tuple) or len(row) != width:
-            raise InvalidParameter("records", f"must have {width} values each", row, way_out)
+            raise InvalidParameter(name, f"must have {width} values each", row, way_out)
         if any(not isinstance(one, str | int | float) for one in row):
-            raise InvalidParameter("records", "must hold texts and numbers", row, way_out)
-        found.append(tuple(_entry(one) for one in row))
+            raise InvalidParameter(name, "must hold texts and numbers", row, way_out)
+        found.append(tuple(_entry(one, name) for one in row))
     return tuple(found)
 
 
-def _entry(value: Entry) -> Entry:
+def _entry(value: Entry, name: str) -> Entry:
     """A value as a table would hold it."""
     if isinstance(value, float):
-        return finite_number(value, "records")
+        return finite_number(value, name)
     if isinstance(value, int) and not abs(value) < LARGEST_INTEGER:
         way_out = "Write it as a number with a point."
-        raise InvalidParameter("records", "must have whole numbers of 64 bits", value, way_out)
+        raise InvalidParameter(name, "must have whole numbers of 64 bits", value, way_out)
     return value
 
 

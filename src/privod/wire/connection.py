@@ -134,7 +134,11 @@ class Connection:
                 if away_since is None:
                     pause, away_since = FIRST_PAUSE, now
                 if now - away_since >= self._away_seconds:
-                    raise Unavailable(f"{problem} {_again_for_nothing(asked)}") from None
+                    raise Unavailable(
+                        f"{problem} If the question was charged, asking it again costs nothing"
+                        f" more: ask it under the same request id, {asked.request_id!r} (in the"
+                        f" shell --request-id {asked.request_id})."
+                    ) from None
                 report("waiting for the server", int(now - away_since), int(self._away_seconds))
                 time.sleep(pause)
                 pause = min(pause * PAUSE_RATIO, LONGEST_PAUSE)
@@ -208,14 +212,6 @@ class Connection:
         if told.kind in STOPPED:
             raise _Away(told.message, found=True)
         raise told.exception()  # what the curator raised over there
-
-
-def _again_for_nothing(asked: Ask) -> str:
-    """What to do about a question whose server did not come back."""
-    return (
-        "If the question was charged, asking it again costs nothing more: ask it under the same"
-        f" request id, {asked.request_id!r} (in the shell --request-id {asked.request_id})."
-    )
 
 
 def _trusting(authority: str | Path | None) -> Any:

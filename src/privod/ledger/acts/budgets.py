@@ -80,7 +80,7 @@ class OpenBudget(Act[BudgetState]):
     def _checked(
         self, connection: Connection
     ) -> tuple[Domain, Sequence[BudgetState], Fraction | None]:
-        """Refuse what cannot be opened, whatever is confirmed."""
+        """Refuse what cannot be opened, whatever is confirmed; last, what rho is converted with."""
         of, adjacency, budget = self.of, self.adjacency, self.budget
         if budget.epsilon <= 0 or budget.delta >= 1:
             rule = "must have an epsilon above 0 and a delta below 1"
@@ -95,16 +95,13 @@ class OpenBudget(Act[BudgetState]):
             )
         check_not_ended(of, budgets)
         check_beside(of, adjacency, budgets)
-        return dataset.domain, budgets, self._conversion_delta()
-
-    def _conversion_delta(self) -> Fraction | None:
-        """The part of delta that rho is converted with; None for plain sums."""
         if self.accounting == "sums":
-            return None
+            return dataset.domain, budgets, None
         if self._role != "main":
             rule, way_out = "must be sums for an allowance", "Leave the accounting out."
             raise InvalidParameter("accounting", rule, self.accounting, way_out)
-        return ZcdpBudget.of(self.budget.epsilon, self.budget.delta).conversion_delta
+        conversion = ZcdpBudget.of(budget.epsilon, budget.delta).conversion_delta
+        return dataset.domain, budgets, conversion
 
     def apply(self, connection: Connection) -> BudgetState:
         _, _, conversion = self._checked(connection)

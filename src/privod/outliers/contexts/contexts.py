@@ -134,7 +134,10 @@ class Context:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Context:
         attributes = tuple(
-            (one["name"], tuple(_from_plain(value) for value in one["values"]))
+            (
+                one["name"],
+                tuple(Interval.from_json(v) if isinstance(v, dict) else v for v in one["values"]),
+            )
             for one in data["attributes"]
         )
         return cls(attributes, data["bits"])
@@ -398,7 +401,3 @@ def _in_words(
 
 def _plain(value: AttributeValue) -> Any:
     return value.to_json() if isinstance(value, Interval) else value
-
-
-def _from_plain(value: Any) -> AttributeValue:
-    return Interval.from_json(value) if isinstance(value, dict) else value

@@ -164,10 +164,6 @@ class Grid:
         overshoot_rows(points, self._lows, widths, FARTHEST, found)
         return found
 
-    def cells_outside(self, points: Floats) -> Floats:
-        """The same, rounded up to whole cells: it tells nothing of where in a cell a point lies."""
-        return np.ceil(self.overshoot(points) * self.cells_per_axis) / self.cells_per_axis
-
     def distances(self, point: Floats, cells: Cells) -> Floats:
         """L1 distance of one point to the center of each cell, in cells, added axis by axis."""
         own = self.cells_of(point[None])[0]

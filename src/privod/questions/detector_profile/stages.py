@@ -123,7 +123,11 @@ def stages_of(terms: Terms) -> Stages[NoisyProfile]:
     records = max(float(total), FEWEST_RECORDS)
     surely = total - CERTAIN * noise_of_total.deviation
     given, n_columns = terms.given, len(terms.columns)
-    scored = _scoring(terms, surely)
+    if given is not None:
+        scored = bool(given.score_unit)  # as the first did
+    else:
+        noise_of_score = terms.noise_of_cells(1, terms.budget * SCORE_SHARE)
+        scored = scoring_pays(surely, noise_of_score.scale)
     rest = terms.budget * (1 - TOTAL_SHARE - (SCORE_SHARE if scored else 0))
     spent = Fraction(0)
     if given is None:
@@ -219,13 +223,6 @@ def _zooms(
             if surely >= ZOOMING_PAYS * deviation:
                 return zooms, ZOOM_BINS, share
     return 0, ZOOM_BINS, RANGE_SHARES[-1]
-
-
-def _scoring(terms: Terms, surely: float) -> bool:
-    """Whether the records are counted by their scores: as the first did, or where it pays."""
-    if terms.given is not None:
-        return bool(terms.given.score_unit)
-    return scoring_pays(surely, terms.noise_of_cells(1, terms.budget * SCORE_SHARE).scale)
 
 
 def _product_loss(terms: Terms, rest: Fraction, surely: float) -> Fraction:

@@ -203,7 +203,8 @@ class GridScorer(Scorer[NoisyGrid]):
         asked = scored_points(records, grid.n_axes)
         walked = self.value.walk(asked, self.n_neighbors, self.max_depth)
         found: Floats = getattr(walked, self.score_by)
-        return found + grid.cells_outside(asked)
+        # In whole cells: where in a cell a record lies says nothing.
+        return found + np.ceil(grid.overshoot(asked) * grid.cells_per_axis) / grid.cells_per_axis
 
     def threshold(self, share: float) -> float:
         """The score beyond which about this share of the reference lies, from the grid alone.

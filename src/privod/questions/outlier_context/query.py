@@ -24,7 +24,7 @@ from privod.privacy import Cost, Guarantee, Number, SameContexts, Zcdp, positive
 from privod.privacy.loss import as_exact
 from privod.query.checks import ExactNumber, column_names, finite_number, whole_number
 from privod.query.frames import of_records
-from privod.query.likeness import end_of
+from privod.query.likeness import checked_entries, end_of
 from privod.query.memory import context_bytes
 from privod.query.preview import CERTAINTY, Preview
 from privod.query.query import Query, Release, canonical_json
@@ -366,24 +366,11 @@ class OutlierContext(Query[tuple[PersonGroups, ...]]):
 
     def _read_persons(self) -> tuple[tuple[str | int | float, ...], ...]:
         width = len(self.group_columns) + 1
-        way_out = f"Give {width} values each: those of the group columns, then that of the column."
-        rows: Any = self.persons
-        if not isinstance(rows, list | tuple) or not 1 <= len(rows) <= MOST_PERSONS:
-            rule = f"must be 1 to {MOST_PERSONS} rows"
-            raise InvalidParameter("persons", rule, type(rows).__name__, way_out)
-        found = []
-        for row in rows:
-            if not isinstance(row, list | tuple) or len(row) != width:
-                raise InvalidParameter("persons", f"must have {width} values each", row, way_out)
-            if any(not isinstance(one, str | int | float) for one in row):
-                raise InvalidParameter("persons", "must hold texts and numbers", row, way_out)
-            numbers = (
-                finite_number(one, "persons") if isinstance(one, float) else one for one in row[:-1]
-            )
-            found.append((*numbers, finite_number(row[-1], "persons")))
+        rows = checked_entries(self.persons, width, "persons", MOST_PERSONS)
+        found = tuple((*groups, finite_number(value, "persons")) for *groups, value in rows)
         if len(set(found)) != len(found):
             raise InvalidParameter("persons", "must differ", len(found), "Name each one once.")
-        return tuple(found)
+        return found
 
     def _read_rows(self, rows: Any, name: str, example: str) -> tuple[tuple[Any, ...], ...]:
         """Rows that begin with a group column."""

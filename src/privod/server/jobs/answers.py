@@ -195,14 +195,14 @@ class Answers:
     def _task(self, of: str, key: str) -> dict[str, Any]:
         """Where a worker finds a release, once all of its entry is durable."""
         found = self._find(of, key)
-        question, head = self._curator.stored_release(of, found.query)
+        question, stored = self._curator.stored_release(of, found.query)
         # By the hash of its entry: a restored ledger never shows what it does not hold.
         name = hashlib.sha256(f"{of}\n{key}\n{found.entry}".encode()).hexdigest()[:32]
         return {
             "directory": str(self._curator.directory),
             "database": self._curator.database.address,
-            "question": question,
-            "head": str(head),
+            "question": question.key,
+            "head": str(stored.head),
             "name": name,
         }
 

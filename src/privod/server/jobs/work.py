@@ -229,7 +229,7 @@ class Turn:
             "kind": "answer",
             "bytes": allowed.bytes,
             "query": question.query.to_json(),
-            "rows_per_person": question.guarantee.rows_per_person,
+            "rows_per_person": question.rows_per_person,
             "key": key.hex(),
             **where(rows),
         }

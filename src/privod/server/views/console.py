@@ -214,14 +214,11 @@ def _charged(request: Request, number: int) -> tuple[str, Loss, list[tuple[str, 
     site, of = site_of(request), request.path_params["dataset"]
     for state in site.budget(of):
         if state.number == number:
-            charges = [_charge(entry) for entry in site.history(of) if _charges(entry, number)]
+            paid = [entry for entry in site.history(of) if entry.budget == number]
+            charges = [_charge(entry) for entry in paid if entry.kind in ("charge", "carry")]
             short = of if len(of) <= LONGEST_TITLE else f"{of[: LONGEST_TITLE - 1]}…"
             return f"{short}: {state.adjacency.name}", state.budget, charges
     raise NotFound(f"{of!r} has no such budget.")
-
-
-def _charges(entry: Entry, state: int) -> bool:
-    return entry.budget == state and entry.kind in ("charge", "carry")
 
 
 def _charge(entry: Entry) -> tuple[str, Loss]:

@@ -177,7 +177,9 @@ def open_budget(request: Request) -> Response:
     form = {name: text_of(request, name) for name in BLANK_BUDGET}
     confirmed = text_of(request, "confirmed") == "yes"
     try:
-        told = {"adjacency": _adjacency(form), "accounting": form["accounting"] or "sums"}
+        other = form["other"] if form["adjacency"] == "other" else form["adjacency"]
+        adjacency = adjacency_from_text(other).to_json()
+        told = {"adjacency": adjacency, "accounting": form["accounting"] or "sums"}
         act = OpenBudget.read(of, form | told)
         check_confirmed(request, act, confirmed=confirmed)
         do(request, act, confirmed=confirmed)
@@ -190,12 +192,6 @@ def open_budget(request: Request) -> Response:
     except PrivodError as problem:
         return _budget_page(request, form, problem=str(problem))
     return redirect(f"/data/{segment(of)}")
-
-
-def _adjacency(form: dict[str, str]) -> dict[str, Any]:
-    if form["adjacency"] != "other":
-        return {"name": form["adjacency"]}
-    return adjacency_from_text(form["other"]).to_json()
 
 
 def _budget_page(

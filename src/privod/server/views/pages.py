@@ -45,15 +45,10 @@ CODE_MARK = secrets.token_hex(32)  # that nobody can write into a page
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
-def _static() -> dict[str, tuple[bytes, str]]:
-    folder = resources.files("privod.server") / "static"
-    return {
-        file.name: (file.read_bytes(), MEDIA_TYPES[file.name[file.name.rindex(".") :]])
-        for file in folder.iterdir()
-    }
-
-
-STATIC = _static()
+STATIC: dict[str, tuple[bytes, str]] = {
+    file.name: (file.read_bytes(), MEDIA_TYPES[file.name[file.name.rindex(".") :]])
+    for file in (resources.files("privod.server") / "static").iterdir()
+}
 """Every static file: name to bytes and type."""
 
 STATIC_VERSION = hashlib.sha256(b"".join(data for data, _ in STATIC.values())).hexdigest()[:12]

@@ -42,7 +42,10 @@ def _larger(a: float, b: float) -> float:
 
 @njit(cache=True, nogil=True)
 def box_gap(low: Floats, high: Floats, lows: Floats, highs: Floats, node: int) -> float:
-    """No point of a box and point of a node's box compute a smaller square distance."""
+    """No point of a box and point of a node's box compute a smaller square distance.
+
+    With the box's ends swapped, no point of it computes a larger one to the node's box.
+    """
     total = 0.0
     for j in range(low.size):
         gap = _larger(_larger(lows[node, j] - high[j], low[j] - highs[node, j]), 0.0)
@@ -57,16 +60,6 @@ def box_reach(low: Floats, high: Floats, lows: Floats, highs: Floats, node: int)
     for j in range(low.size):
         reach = _larger(highs[node, j] - low[j], high[j] - lows[node, j])
         total += reach * reach
-    return total
-
-
-@njit(cache=True, nogil=True)
-def widest_gap(low: Floats, high: Floats, lows: Floats, highs: Floats, node: int) -> float:
-    """No point of a box computes a larger square distance to a node's box."""
-    total = 0.0
-    for j in range(low.size):
-        gap = _larger(_larger(lows[node, j] - low[j], high[j] - highs[node, j]), 0.0)
-        total += gap * gap
     return total
 
 

@@ -16,7 +16,6 @@ from privod.outliers.crowds.kernels.boxes import (
     box_gap,
     box_reach,
     measure_gaps,
-    widest_gap,
 )
 from privod.outliers.crowds.kernels.leaf import clear_workspace, make_workspace, meet_leaf
 from privod.outliers.crowds.kernels.tree import Floats, Ints, Tiles, Tree
@@ -77,7 +76,7 @@ def walk_to_cap(
                 continue
             n_picked = n_hungry
             picked[:n_hungry] = hungry[:n_hungry]
-            if widest_gap(low, high, tree.low, tree.high, node) > square:
+            if box_gap(high, low, tree.low, tree.high, node) > square:
                 if n_hungry < n_columns:
                     n_columns = n_hungry
                     for i in range(n_hungry):

@@ -127,36 +127,27 @@ def _compare_tile(credited: bool) -> Any:
 _ADDRESSES = (types.intp,) * 9
 
 
-def _tile(
-    _typing: Any,
-    _points: Any,
-    _norms: Any,
-    _queries: Any,
-    _sure: Any,
-    _maybe: Any,
-    _depth: Any,
-    _near: Any,
-    _far: Any,
-    _credit: Any,
-) -> Any:
-    """Add to near[query, 4] and far[4] how many of 16 points are surely, perhaps within."""
-    return types.void(*_ADDRESSES), _compare_tile(credited=False)
+def _tile(*, credited: bool) -> Any:
+    """Add to near[query, 4] and far[4] how many of 16 points are surely, perhaps within.
 
+    If `credited`, credit[16] grows by how many of the 4 queries each point has within.
+    """
 
-def _tile_both_ways(
-    _typing: Any,
-    _points: Any,
-    _norms: Any,
-    _queries: Any,
-    _sure: Any,
-    _maybe: Any,
-    _depth: Any,
-    _near: Any,
-    _far: Any,
-    _credit: Any,
-) -> Any:
-    """The same, and credit[16] grows by how many of the 4 queries each point has within."""
-    return types.void(*_ADDRESSES), _compare_tile(credited=True)
+    def tile(
+        _typing: Any,
+        _points: Any,
+        _norms: Any,
+        _queries: Any,
+        _sure: Any,
+        _maybe: Any,
+        _depth: Any,
+        _near: Any,
+        _far: Any,
+        _credit: Any,
+    ) -> Any:
+        return types.void(*_ADDRESSES), _compare_tile(credited=credited)
+
+    return intrinsic(tile)
 
 
 def _fused(_typing: Any, _a: Any, _b: Any, _c: Any) -> Any:
@@ -168,6 +159,6 @@ def _fused(_typing: Any, _a: Any, _b: Any, _c: Any) -> Any:
     return types.float32(types.float32, types.float32, types.float32), codegen
 
 
-count_tile: Any = intrinsic(_tile)
-count_tile_both_ways: Any = intrinsic(_tile_both_ways)
+count_tile = _tile(credited=False)
+count_tile_both_ways = _tile(credited=True)
 fused: Any = intrinsic(_fused)
