@@ -170,6 +170,33 @@ def test_bytes_that_change_unseen_are_found_on_reading(tmp_path: Path) -> None:
         ASK.answer(table, seeded(1))
 
 
+@pytest.mark.parametrize("harm", ["longer", "other bytes"])
+def test_a_file_that_changes_between_two_passes_gives_no_second_answer(
+    tmp_path: Path, harm: str
+) -> None:
+    folder = lake(tmp_path / "lake", rows_of(300))
+    table = referred(tmp_path / "rows", str(folder), PLAIN)
+    ASK.answer(table, seeded(1))
+    content = bytearray((folder / "part-2.parquet").read_bytes())
+    content[100] ^= 1
+    longer = b" " if harm == "longer" else b""
+    (folder / "part-2.parquet").write_bytes(bytes(content) + longer)
+    with pytest.raises(InvalidData, match="not those that were registered"):
+        ASK.answer(table, seeded(1))
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"), [("READ_WHOLE", 0), ("DECODED", 60), ("MOST_FOOTERS", 1)]
+)
+def test_however_much_is_read_at_a_time_the_releases_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(in_place, limit, most)
+    rows = rows_of(400)
+    where = str(lake(tmp_path / "lake", rows))
+    same_releases([Table(PERSONS, rows), referred(tmp_path / "rows", where, PERSONS)], EXAMPLES[:6])
+
+
 def test_a_file_that_was_only_touched_is_read_whole_and_stands(tmp_path: Path) -> None:
     folder = lake(tmp_path / "lake", rows_of(300))
     with opened(tmp_path, str(folder)) as curator:

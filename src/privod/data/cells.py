@@ -161,7 +161,7 @@ def _digits(value: int) -> bytes:
 def numbers_of(
     column: pa.Array, declared: Numeric, decimal: int = POINT, thousands: int = NONE
 ) -> NDArray[np.float64]:
-    """The column's numbers, NaN where a cell holds none."""
+    """The column's numbers, NaN where a cell holds none; perhaps its own, which are read-only."""
     if isinstance(declared, Ordinal):
         places = codes_of(column, declared.categories, decimal)
         return np.where(places < 0, np.nan, places)
@@ -170,7 +170,7 @@ def numbers_of(
     if isinstance(declared, Date) and kind != pa.float64():
         return dates_of(column, declared)
     if kind == pa.float64():
-        numbers = np.array(column.to_numpy(zero_copy_only=False))
+        numbers = np.asarray(column.to_numpy(zero_copy_only=False))
         return np.floor(numbers) if isinstance(declared, Date) else numbers
     if pa.types.is_decimal(kind):  # Arrow's own cast of decimals to floats is not correctly rounded
         return numbers_from_texts(column.cast(pa.string()), POINT, NONE)

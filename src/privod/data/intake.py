@@ -211,8 +211,9 @@ class Intake:
         self.domain = domain
         dialect = dialect or CsvDialect()
         self.marks = self._decimal, self._thousands = dialect.marks
-        self._quote, self._quoted_ids = dialect.quote, 0
-        self._read = self._nobody = self._incomplete = self._complete = 0
+        self._quote = dialect.quote
+        # quoted ids, and records: read, of nobody, incomplete and complete
+        self._records = np.zeros(5, np.int64)
         # missing, filled, clipped, undeclared
         self._cells = np.zeros((len(domain.columns), 4), np.int64)
         self._ends = np.full((len(domain.columns), 2), (np.inf, -np.inf))
@@ -225,117 +226,71 @@ class Intake:
         codes: dict[str, NDArray[np.int64]] = {}
         tallies = np.zeros_like(self._cells)
         for tally, column in zip(tallies, self.domain.columns, strict=True):
-            cells = columns[column.name]
             if isinstance(column, Numeric):
-                numbers[column.name] = self._numbers(cells, column, tally)
+                numbers[column.name] = self._numbers(columns[column.name], column, tally)
             else:
-                codes[column.name] = self._codes(cells, column, tally)
+                codes[column.name] = self._codes(columns[column.name], column, tally)
         persons = None
         if self.domain.person is not None:
             persons = names_of(columns[self.domain.person], self.domain.person, self._decimal)
-        parts = (*numbers.values(), *codes.values(), *([] if persons is None else [persons]))
+        both: dict[str, NDArray[Any]] = {**numbers, **codes}
+        cells = [both[column.name] for column in self.domain.columns]
+        parts = (*cells, *([] if persons is None else [persons]))
         if len({len(part) for part in parts}) != 1:
             raise InvalidData("The columns have different lengths. Give arrays of one length.")
-        complete = self._complete_records(numbers, codes, tallies)
-        somebody = np.ones(len(complete), dtype=bool)
+        somebody, complete = np.ones((2, len(cells[0])), dtype=bool)
+        for values, (missing, filled, _, _) in zip(cells, tallies, strict=True):
+            if missing > filled:
+                complete &= ~_gaps(values)
         if persons is not None and persons.null_count:
             somebody = np.array(persons.is_valid().to_numpy(zero_copy_only=False))
-        self._count(tallies, (numbers, codes), persons, somebody, complete)
-        if somebody.all():
-            return Portion(numbers, codes, persons, complete, somebody)
-        return Portion(
-            {name: values[somebody] for name, values in numbers.items()},
-            {name: values[somebody] for name, values in codes.items()},
-            None if persons is None else persons.filter(pa.array(somebody)),
-            complete[somebody],
-            somebody,
-        )
+        self._count(tallies, cells, Portion(numbers, codes, persons, complete, somebody))
+        if persons is not None and not somebody.all():
+            numbers = {name: values[somebody] for name, values in numbers.items()}
+            codes = {name: values[somebody] for name, values in codes.items()}
+            persons, complete = persons.filter(pa.array(somebody)), complete[somebody]
+        return Portion(numbers, codes, persons, complete, somebody)
 
     def report(self, kept: int, lines: LineTally | None = None) -> IntakeReport:
         """What became of everything, now that so many complete records are kept."""
-        constant = (self._ends[:, 0] == self._ends[:, 1]) & (self._read > 1)
-        columns = []
-        for column, tally, alike in zip(self.domain.columns, self._cells, constant, strict=True):
-            missing, filled, clipped, undeclared = tally.tolist()
-            told = missing, filled, clipped, undeclared, bool(alike)
-            columns.append(ColumnReport(column.name, *told))
-        capped = self._complete - kept
-        report = IntakeReport(
-            self._read,
-            kept,
-            0,
-            0,
-            self._nobody,
-            self._incomplete,
-            capped,
-            0,
-            tuple(columns),
-            self._quoted_ids,
+        quoted, read, nobody, incomplete, complete = self._records.tolist()
+        constant = (self._ends[:, 0] == self._ends[:, 1]) & (read > 1)
+        columns = tuple(
+            ColumnReport(column.name, *(*tally.tolist(), bool(alike)))
+            for column, tally, alike in zip(self.domain.columns, self._cells, constant, strict=True)
         )
+        capped = complete - kept
+        report = IntakeReport(read, kept, 0, 0, nobody, incomplete, capped, 0, columns, quoted)
         return report if lines is None else report.with_lines(lines)
 
     def tally(self) -> tuple[Any, ...]:
         """What was counted so far, to be added to another intake of the same domain."""
-        counts = self._quoted_ids, self._read, self._nobody, self._incomplete, self._complete
-        return self._cells, self._ends, np.array(counts)
+        return self._cells, self._ends, self._records
 
     def add(self, tally: tuple[Any, ...]) -> None:
         """Count what another intake took in."""
-        cells, ends, counts = tally
+        cells, ends, records = tally
         self._cells += cells
         self._ends[:, 0] = np.minimum(self._ends[:, 0], ends[:, 0])
         self._ends[:, 1] = np.maximum(self._ends[:, 1], ends[:, 1])
-        self._quoted_ids += int(counts[0])
-        self._read += int(counts[1])
-        self._nobody += int(counts[2])
-        self._incomplete += int(counts[3])
-        self._complete += int(counts[4])
+        self._records += records
 
-    def _complete_records(
-        self,
-        numbers: dict[str, NDArray[np.float64]],
-        codes: dict[str, NDArray[np.int64]],
-        tallies: NDArray[np.int64],
-    ) -> NDArray[np.bool_]:
-        complete = np.ones(len(next(iter((*numbers.values(), *codes.values())))), dtype=bool)
-        for column, (missing, filled, _, _) in zip(self.domain.columns, tallies, strict=True):
-            if missing == filled:
-                continue
-            if isinstance(column, Numeric):
-                complete &= ~np.isnan(numbers[column.name])
-            else:
-                complete &= codes[column.name] >= 0
-        return complete
-
-    def _count(
-        self,
-        tallies: NDArray[np.int64],
-        cells: tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.int64]]],
-        persons: pa.Array | None,
-        somebody: NDArray[np.bool_],
-        complete: NDArray[np.bool_],
-    ) -> None:
+    def _count(self, tallies: NDArray[np.int64], cells: list[NDArray[Any]], whole: Portion) -> None:
         quoted = 0
-        if persons is not None and self._quote is not None:
-            quoted = pc.sum(pc.match_substring(persons, self._quote)).as_py() or 0
-        ends = [
-            _ends(cells[0].get(one.name), cells[1].get(one.name)) for one in self.domain.columns
-        ]
-        n_somebody, n_complete = int(somebody.sum()), int((somebody & complete).sum())
+        if whole.persons is not None and self._quote is not None:
+            quoted = pc.sum(pc.match_substring(whole.persons, self._quote)).as_py() or 0
+        n, n_somebody = len(whole), int(whole.somebody.sum())
+        n_complete = int((whole.somebody & whole.complete).sum())
+        records = quoted, n, n - n_somebody, n_somebody - n_complete, n_complete
+        ends = np.array([_ends(values) for values in cells])
         with self._counting:
-            self._cells += tallies
-            self._ends[:, 0] = np.minimum(self._ends[:, 0], [low for low, _ in ends])
-            self._ends[:, 1] = np.maximum(self._ends[:, 1], [high for _, high in ends])
-            self._quoted_ids += quoted
-            self._read += len(somebody)
-            self._nobody += len(somebody) - n_somebody
-            self._incomplete += n_somebody - n_complete
-            self._complete += n_complete
+            self.add((tallies, ends, np.array(records)))
 
     def _numbers(
         self, cells: pa.Array, column: Numeric, tally: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        values = numbers_of(cells, column, self._decimal, self._thousands)
+        found = numbers_of(cells, column, self._decimal, self._thousands)
+        values = np.require(found, requirements="W")
         missing, clipped = mark(values, column.low, column.high)
         tally += (missing, 0 if column.fill is None else missing, clipped, 0)
         return values
@@ -350,15 +305,15 @@ class Intake:
         return np.maximum(places, MISSING)
 
 
-def _ends(
-    numbers: NDArray[np.float64] | None, codes: NDArray[np.int64] | None
-) -> tuple[float, float]:
+def _gaps(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which cells are missing, of numbers or of codes."""
+    return np.asarray(values < 0 if values.dtype == np.int64 else np.isnan(values))
+
+
+def _ends(values: NDArray[Any]) -> tuple[float, float]:
     """The least and the largest of a column's cells; those that are missing do not count."""
-    if numbers is not None:
-        given = numbers[~np.isnan(numbers)]
-    else:
-        assert codes is not None  # noqa: S101 - a column is one of both
-        given = codes[codes >= 0].astype(np.float64)
+    gaps = _gaps(values)
+    given = values[~gaps] if gaps.any() else values
     return (float(given.min()), float(given.max())) if len(given) else (np.inf, -np.inf)
 
 

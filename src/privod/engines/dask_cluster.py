@@ -103,31 +103,29 @@ class DaskCluster:
             )
 
     def fold(self, rows: RegisteredRows, fold: Fold[State]) -> State | None:
-        with suppress(Exception):  # then the rows are added up where we are
-            n_tasks = TASKS_PER_THREAD * self._n_threads()
-            plan = Plan.of(rows, fold)
-            return cast("State | None", self._added_up(folded, plan, rows.source.pieces, n_tasks))
-        return None
+        found = self._added_up(folded, rows, fold, rows.source.pieces, TASKS_PER_THREAD)
+        return cast("State | None", found)
 
     def sweep(self, rows: RegisteredRows, sweep: Sweep[State]) -> State | None:
-        with suppress(Exception):
-            n_tasks = SWEEPS_PER_THREAD * self._n_threads()
-            plan = Plan.of(rows, sweep)
-            return cast("State | None", self._added_up(swept, plan, sweep.n_parts, n_tasks))
-        return None
+        found = self._added_up(swept, rows, sweep, sweep.n_parts, SWEEPS_PER_THREAD)
+        return cast("State | None", found)
 
-    def _added_up(self, work: Any, plan: Plan, n_pieces: int, n_tasks: int) -> Any:
+    def _added_up(
+        self, work: Any, rows: RegisteredRows, what: Any, n_pieces: int, tasks_per_thread: int
+    ) -> Any:
         """Add up partitions, or parts, in a few tasks each of which has many of them."""
-        n_tasks = max(1, min(n_pieces, n_tasks))
-        parts = [
-            self._submit(work, plan, tuple(range(task, n_pieces, n_tasks)))
-            for task in range(n_tasks)
-        ]
-        while len(parts) > 1:  # by twos, so that no machine holds all parts
-            pairs = [parts[place : place + 2] for place in range(0, len(parts), 2)]
-            parts = [self._submit(merged, plan, *pair) for pair in pairs]
-        found = self._result(parts[0])
-        return None if found is None else found[0]
+        with suppress(Exception):  # then the rows are added up where we are
+            plan = Plan.of(rows, what)
+            n_tasks = max(1, min(n_pieces, tasks_per_thread * self._n_threads()))
+            parts = [
+                self._submit(work, plan, tuple(range(task, n_pieces, n_tasks)))
+                for task in range(n_tasks)
+            ]
+            while len(parts) > 1:  # by twos, so that no machine holds all parts
+                pairs = [parts[place : place + 2] for place in range(0, len(parts), 2)]
+                parts = [self._submit(merged, plan, *pair) for pair in pairs]
+            return self._result(parts[0])[0]
+        return None
 
     def _submit(self, work: Any, *arguments: Any) -> Any:
         return self._client.submit(work, *arguments, key=secrets.token_hex(16), pure=False)

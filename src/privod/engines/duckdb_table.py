@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privod.data.domain import Domain
+from privod.data.folding import Block
 from privod.data.kernels.keyed import lane_sum
 from privod.data.sources import check_names
 from privod.data.sql import quoted
@@ -56,30 +56,36 @@ class DuckdbTable(SourceInPlace):
                 ids = batch.column(0).to_numpy() - rows.start
                 yield ids, dict(zip(names, batch.columns[1:], strict=True))
 
-    def kept(self, piece: int, names: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    def kept(
+        self, piece: int, numbers: Sequence[str], codes: Sequence[str]
+    ) -> Iterator[tuple[Any, Block]]:
         """The stored rows of a piece; raises at its end if they are not the registered ones."""
-        found = dict.fromkeys(names, 0)
-        yield from self._summed(piece, found)
+        found = {name: 0 for name in (*numbers, *codes) if name in self.domain.names}
+        yield from self._summed(piece, numbers, codes, found)
         lanes = self._place["lanes"][piece]
         if any(lanes[name] != total for name, total in found.items()):
             raise InvalidData(CHANGED)
 
     def _summed(
-        self, piece: int, found: dict[str, int]
-    ) -> Iterator[tuple[Any, dict[str, NDArray[Any]]]]:
+        self, piece: int, numbers: Sequence[str], codes: Sequence[str], found: dict[str, int]
+    ) -> Iterator[tuple[Any, Block]]:
         """The stored rows of a piece; their columns are added to what is found."""
         first = self.rows_of(piece).start
         key = np.frombuffer(hashlib.sha256(self._salt + b"lanes").digest()[:16], np.uint64)
-        for at, coded in super().kept(piece, tuple(found)):
+        for at, block in super().kept(piece, numbers, codes):
+            columns = *block.numbers.T, *block.codes.T
+            read = dict(zip((*numbers, *codes), columns, strict=True))
             for name in found:
-                words = np.ascontiguousarray(coded[name]).view(np.uint64)
+                kind = np.float64 if name in self.domain.numeric_names else np.int64
+                words = np.ascontiguousarray(read[name], kind).view(np.uint64)
                 found[name] += int(lane_sum(first + at[0][at[1]], words, key))
                 found[name] %= ALL
-            yield at, coded
+            yield at, block
 
     def _lanes(self, piece: int) -> dict[str, int]:
-        found = dict.fromkeys(self.domain.names, 0)
-        for _ in self._summed(piece, found):
+        numbers, codes = self.domain.numeric_names, self.domain.categorical_names
+        found = dict.fromkeys((*numbers, *codes), 0)
+        for _ in self._summed(piece, numbers, codes, found):
             pass
         return found
 

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from privod.data.cells import MISSING, codes_of, numbers_of
 from privod.data.columns import Numeric
 from privod.data.domain import Domain
-from privod.data.folding import Block, side_by_side
+from privod.data.folding import Block
 from privod.data.kernels.ranges import mark
 from privod.data.sources import check_names, wanted_of
 from privod.data.views import COMPLETE
@@ -33,7 +34,10 @@ from privod.threads import in_threads
 
 KEPT = "kept.bits"  # which rows are stored, then which are complete: a bit each
 ROW = "\0row"  # where a record lies in its source; no column is called so
-READ_AHEAD = 1 << 20  # bytes of a column at a time: row groups of others may be large
+READ_WHOLE = 1 << 25  # bytes of a row group whose columns are read at once
+READ_AHEAD = 1 << 20  # of a column at a time in larger ones
+DECODED = 1 << 21  # values of all columns at a time
+MOST_FOOTERS = 16
 Bools = NDArray[np.bool_]
 Cells = Mapping[str, pa.Array]
 
@@ -99,16 +103,13 @@ class SourceInPlace(ABC):
 
     def read(self, piece: int, numbers: Sequence[str], codes: Sequence[str]) -> Iterator[Block]:
         """The stored rows of a piece, marked and coded."""
-        wanted = [name for name in dict.fromkeys((*numbers, *codes)) if name != COMPLETE]
-        for _, coded in self.kept(piece, wanted):
-            n = len(coded[COMPLETE])
-            yield Block(
-                side_by_side([coded[name] for name in numbers], n, np.float64),
-                side_by_side([coded[name] for name in codes], n, np.int64),
-            )
+        return (block for _, block in self.kept(piece, numbers, codes))
 
-    def kept(self, piece: int, names: Sequence[str]) -> Iterator[tuple[Any, dict[str, Any]]]:
-        """Columns of the stored rows of a piece, each time with their places in it."""
+    def kept(
+        self, piece: int, numbers: Sequence[str], codes: Sequence[str]
+    ) -> Iterator[tuple[Any, Block]]:
+        """The stored rows of a piece, each time with where they are: some of these places."""
+        names = [name for name in (*numbers, *codes) if name != COMPLETE]
         rows = self.rows_of(piece)
         if not rows:
             return
@@ -117,20 +118,23 @@ class SourceInPlace(ABC):
         if not names:
             found = ((slice(at, at + AT_ONCE), {}) for at in range(0, len(rows), AT_ONCE))
         for at, cells in found:
-            keep = stored[at]
-            coded = {name: self._coded(name, column) for name, column in cells.items()}
-            coded[COMPLETE] = complete[at]
-            if not keep.all():
-                coded = {name: values[keep] for name, values in coded.items()}
-            yield (at, keep), coded
-
-    def _coded(self, name: str, cells: pa.Array) -> NDArray[Any]:
-        column = self.domain[name]
-        if not isinstance(column, Numeric):
-            return np.maximum(codes_of(cells, column, self._place["marks"][0]), MISSING)
-        values = numbers_of(cells, column, *self._place["marks"])
-        mark(values, column.low, column.high)
-        return values
+            kept = np.flatnonzero(stored[at])
+            block = np.empty((len(numbers), len(kept)))
+            coded = np.empty((len(codes), len(kept)), np.int64)
+            columns: list[NDArray[Any]] = [*block, *coded]
+            for own, name in zip(columns, (*numbers, *codes), strict=True):
+                column = None if name == COMPLETE else self.domain[name]
+                if column is None:
+                    values = complete[at]
+                elif isinstance(column, Numeric):
+                    values = numbers_of(cells[name], column, *self._place["marks"])
+                else:
+                    places = codes_of(cells[name], column, self._place["marks"][0])
+                    values = np.maximum(places, MISSING)
+                own[:] = values if len(kept) == len(values) else np.take(values, kept)
+                if isinstance(column, Numeric):
+                    mark(own, column.low, column.high)
+            yield (at, kept), Block(block.T, coded.T)
 
     def _bits(self, rows: range) -> tuple[Bools, Bools]:
         n_bytes = -(-self._place["rows"] // 8)
@@ -155,6 +159,10 @@ def _seals(folder: Path, number: int) -> Path:
 
 class FilesInPlace(SourceInPlace):
     """Parquet files: those of a folder, of a version of Delta or of a snapshot of Iceberg."""
+
+    def __init__(self, folder: Path, salt: bytes, manifest: Manifest) -> None:
+        super().__init__(folder, salt, manifest)
+        self._footers: dict[int, pa_parquet.FileMetaData] = {}
 
     @classmethod
     def sealed(cls, folder: Path, salt: bytes, about: dict[str, Any]) -> tuple[str, ...]:
@@ -186,40 +194,44 @@ class FilesInPlace(SourceInPlace):
 
     def raw(self, piece: int, names: Sequence[str]) -> Iterator[tuple[Any, Cells]]:
         """What the files hold; every byte that is read is checked."""
-        at = 0
-        share = self._share(piece)
+        at, share = 0, self._share(piece)
         for number in dict.fromkeys(group[0] for group in share):
-            about = self._place["files"][number]
             groups = [group[1] for group in share if group[0] == number]
-            around = about["values"]
-            inside = [name for name in names if name not in around]
-            seals = _seals(self._folder, number + 1)
-            with (
-                SealedReader(
-                    Path(about["path"]),
-                    self._salt,
-                    number + 1,
-                    self._seals[number + 1],
-                    self._marks,
-                    seals,
-                ) as sealed,
-                pa_parquet.ParquetFile(
-                    sealed,
-                    pre_buffer=False,
-                    buffer_size=READ_AHEAD,
-                    read_dictionary=[name for name in about["texts"] if name in inside],
-                ) as file,
-            ):
-                for batch in file.iter_batches(
-                    AT_ONCE, row_groups=groups, columns=inside, use_threads=False
-                ):
-                    cells = {name: batch.column(name) for name in inside}
-                    for name in names:
-                        if name in around:
-                            text = pa.scalar(around[name], pa.string())
-                            cells[name] = pa.repeat(text, len(batch))
-                    yield slice(at, at + len(batch)), cells
-                    at += len(batch)
+            around = self._place["files"][number]["values"]
+            texts = {name: pa.scalar(around[name], pa.string()) for name in names if name in around}
+            inside = [name for name in names if name not in texts]
+            for batch in self._inside(number, groups, inside):
+                for start in range(0, len(batch), AT_ONCE):
+                    some = batch.slice(start, AT_ONCE)
+                    repeated = {name: pa.repeat(text, len(some)) for name, text in texts.items()}
+                    cells = dict(zip(inside, some.columns, strict=True)) | repeated
+                    yield slice(at, at + len(some)), cells
+                    at += len(some)
+
+    def _inside(
+        self, number: int, groups: Sequence[int], names: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """What some row groups of a file hold; the columns of small ones are read whole."""
+        about, seal = self._place["files"][number], self._seals[number + 1]
+        at = self._salt, number + 1, seal, self._marks, _seals(self._folder, number + 1)
+        with SealedReader(Path(about["path"]), *at) as sealed:
+            footer = self._footers.get(number)
+            if footer is None:
+                if len(self._footers) == MOST_FOOTERS:
+                    self._footers.clear()
+                footer = self._footers[number] = pa_parquet.read_metadata(sealed)
+            own = [footer.row_group(group) for group in groups]
+            size, rows = (max(map(attrgetter(of), own)) for of in ("total_byte_size", "num_rows"))
+            plain = set(names) <= set(self.domain.numeric_names)  # texts may be long
+            at_once = min(max(rows, AT_ONCE), DECODED // max(1, len(names))) if plain else AT_ONCE
+            with pa_parquet.ParquetFile(
+                sealed,
+                metadata=footer,
+                pre_buffer=False,
+                buffer_size=0 if size <= READ_WHOLE else READ_AHEAD,
+                read_dictionary=[name for name in about["texts"] if name in names],
+            ) as file:
+                yield from file.iter_batches(at_once, groups, names, use_threads=False)
 
     def identity(self) -> None:
         """All files are there and as large as they were; one that was touched is read whole."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from privod.engines.kernels import universal_hashes
@@ -48,11 +49,21 @@ class Marks:
 
     def __init__(self) -> None:
         self._key = np.frombuffer(os.urandom(PIECE + 8), dtype=np.uint64)
-        self._known: dict[int, NDArray[np.uint64]] = {}
+        self._known: dict[int, tuple[int, bytes, NDArray[np.uint64]]] = {}
 
-    def of_file(self, number: int, n_pieces: int) -> NDArray[np.uint64]:
-        """The marks of a file's pieces, zeros where none was met so far."""
-        return self._known.setdefault(number, np.zeros((n_pieces, 2), dtype=np.uint64))
+    def of_file(
+        self, salt: bytes, number: int, size: int, seal: str, beside: Path
+    ) -> tuple[bytes, NDArray[np.uint64]]:
+        """The seals of a file's pieces, checked once, and the marks, zeros where none was met."""
+        if number not in self._known:
+            seals = beside.read_bytes()
+            if _file_seal(salt, number, size, seals) != seal:
+                raise InvalidData(CHANGED)
+            marks = np.zeros((len(seals) // SEAL_BYTES, 2), dtype=np.uint64)
+            self._known.setdefault(number, (size, seals, marks))
+        if self._known[number][0] != size:
+            raise InvalidData(CHANGED)
+        return self._known[number][1:]
 
     def of(self, pieces: memoryview) -> NDArray[np.uint64]:
         """The marks of pieces that follow each other, none of which is zeros."""
@@ -136,14 +147,11 @@ class SealedReader(io.RawIOBase):
     ) -> None:
         super().__init__()
         self._salt, self._number, self._marks = salt, number, marks
-        self._seals = (seals or seals_beside(path)).read_bytes()
-        self._known = marks.of_file(number, len(self._seals) // SEAL_BYTES)
+        self._size, self._at = path.stat().st_size, 0
+        self._seals, self._known = marks.of_file(
+            salt, number, self._size, seal, seals or seals_beside(path)
+        )
         self._file = path.open("rb", buffering=0)
-        self._size = self._file.seek(0, io.SEEK_END)
-        self._at = 0
-        if _file_seal(salt, number, self._size, self._seals) != seal:
-            self.close()
-            raise InvalidData(CHANGED)
 
     def close(self) -> None:
         self._file.close()
@@ -172,7 +180,7 @@ class SealedReader(io.RawIOBase):
         start, end = self._at, self._at + wanted
         first, last = start // PIECE, (end - 1) // PIECE
         base, beyond = first * PIECE, min((last + 1) * PIECE, self._size)
-        found = np.empty(beyond - base, np.uint8).data
+        found = memoryview(pa.allocate_buffer(beyond - base)).cast("B")  # of a pool
         self._fill(found, first)
         self._at = end
         return found[start - base : end - base]  # as it is: what was checked is what is counted
