@@ -25,7 +25,7 @@ def emit(data: Any, as_json: bool, *shown: Any) -> None:
 
     console = Console(highlight=False)
     for item in filter(str, shown):  # a paragraph of no words is none
-        console.print(item, crop=False)
+        console.print(item, crop=False, overflow="ignore")  # paths and commands stay whole
 
 
 def complain(problem: PrivodError, as_json: bool, text: str) -> None:
