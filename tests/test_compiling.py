@@ -27,6 +27,10 @@ def doubled(number):
     return 2 * number
 
 @njit(cache=True, nogil=True)
+def doubled_twice(number):
+    return doubled(number) + doubled(5)
+
+@njit(cache=True, nogil=True)
 def wrong(number):
     return number.no_such_thing
 """
@@ -94,3 +98,8 @@ def test_loops_are_compiled_where_nothing_can_be_locked(
 
     monkeypatch.setattr(fcntl, "flock", refused)
     assert loops.doubled(4) == 8
+
+
+def test_a_constant_among_arguments_has_no_loop_compiled_of_its_own(loops: Any) -> None:
+    assert [loops.doubled_twice(number) for number in (4, 5)] == [8 + 10, 10 + 10]
+    assert len(loops.doubled.signatures) == 1

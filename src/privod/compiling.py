@@ -54,23 +54,19 @@ class _Compiling(event.Listener):
         self._begun = 0
         self._done = 0
 
-    def begin(self) -> None:
-        self._begun += 1
-        report(COMPILING, self._done, self._begun)
-
-    def end(self) -> None:
-        self._done += 1
+    def hear(self, *, begun: int = 0, done: int = 0) -> None:
+        self._begun, self._done = self._begun + begun, self._done + done
         report(COMPILING, self._done, self._begun)
 
     def on_start(self, event: Any) -> None:  # noqa: ARG002 - numba's signature
-        self.begin()
+        self.hear(begun=1)
 
     def on_end(self, event: Any) -> None:
         loop = event.data["dispatcher"]
         failed = tuple(event.data["args"]) not in loop.overloads
         if failed and isinstance(loop._cache, _InTurn):
             loop._cache.let_go()  # nothing will be kept
-        self.end()
+        self.hear(done=1)
 
 
 _compiling = _Compiling()
@@ -133,21 +129,18 @@ def _wait_for(turn: int) -> None:
     try:
         fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        _compiling.begin()
+        _compiling.hear(begun=1)
         fcntl.flock(turn, fcntl.LOCK_EX)
-        _compiling.end()
+        _compiling.hear(done=1)
 
 
 def njit(**options: Any) -> Callable[[Loop], Loop]:
-    """`numba.njit` with `cache=True`, whose loops are compiled by one process at a time.
-
-    A loop that calls another with a constant gets the one for all values, not one of its own.
-    """
+    """`numba.njit` with `cache=True`, whose loops are compiled by one process at a time."""
 
     def compiled(function: Loop) -> Loop:
         made: Any = numba.njit(**options)(function)
         made._cache = _InTurn(function)
-        called = made.get_call_template
+        called = made.get_call_template  # with a constant: the same loop as for all values
         made.get_call_template = lambda given, named: called(tuple(map(unliteral, given)), named)
         return cast(Loop, made)
 
