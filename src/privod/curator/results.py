@@ -31,6 +31,9 @@ class Answer:
     stored: bool
     head: str = ""
 
+    def __str__(self) -> str:
+        return str(self.release)
+
     def plot(self) -> Any:
         """The answer as a matplotlib figure."""
         return self.release.plot()

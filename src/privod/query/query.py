@@ -303,6 +303,8 @@ class Release(Generic[Value]):
         """The answer in words."""
         return self.query.sentence(self.value)
 
+    __str__ = sentence
+
     def plot(self) -> Any:
         """The answer as a matplotlib figure."""
         return figure(self)

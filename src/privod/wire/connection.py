@@ -203,7 +203,8 @@ class Connection:
         except (httpx.HTTPError, ValueError) as problem:
             self._found |= isinstance(problem, BROKEN)
             raise _Away(
-                f"The server at {self._http.base_url.host!r} cannot be reached or is not a curator."
+                f"The server at {self._http.base_url.netloc.decode()!r} cannot be reached or is no"
+                " curator."
                 " Check the address and whether it is running.",
                 self._found,
             ) from None
