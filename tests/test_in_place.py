@@ -216,6 +216,20 @@ def test_names_and_versions_of_one_table_share_one_ledger(tmp_path: Path) -> Non
         assert "stays" in copied.same_rows_as
 
 
+def test_a_part_of_a_table_and_another_spelling_share_its_ledger(tmp_path: Path) -> None:
+    """Else the same rows would have two budgets, in which each answer counts once."""
+    folder = lake(tmp_path / "lake", rows_of(300))
+    duck = duckdb_of(tmp_path / "stays.duckdb", rows_of(60))
+    with opened(tmp_path, str(folder)) as curator:
+        with pytest.raises(AlreadyExists, match="--continues stays"):
+            curator.register("part", InPlace(str(folder / "part-1.parquet")), PLAIN, confirmed=True)
+        with pytest.raises(AlreadyExists, match="--continues stays"):
+            curator.register("whole", InPlace(str(tmp_path)), PLAIN, confirmed=True)
+        curator.register("duck", InPlace(duck), PLAIN, confirmed=True)
+        with pytest.raises(AlreadyExists, match="--continues duck"):
+            curator.register("more", InPlace(duck.replace("#s", "#S")), PLAIN, confirmed=True)
+
+
 # ---- refused ------------------------------------------------------------------------------------
 
 

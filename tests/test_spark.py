@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,13 @@ class Pretended:
     def table(self, _name: str) -> Pretended:
         rows = arrow_of(ROWS).combine_chunks()
         return Pretended([rows.slice(at, 100).to_batches()[0] for at in (200, 0, 100)])
+
+    @property
+    def catalog(self) -> Pretended:
+        return self
+
+    def getTable(self, name: str) -> SimpleNamespace:  # noqa: N802 - as Spark has it
+        return SimpleNamespace(catalog="lake", namespace=["default"], name=name.rpartition(".")[2])
 
     @property
     def columns(self) -> list[str]:
@@ -236,6 +244,12 @@ def test_a_task_that_fails_returns_nothing(tmp_path: Path) -> None:
         spark.check(rows)
     with pytest.raises(Unavailable, match="no executor answers"):
         SparkCluster(None).check(rows)
+
+
+def test_a_table_is_one_however_its_name_is_said() -> None:
+    spark = SparkCluster(Pretended())
+    said = ("spark:stays", "spark:STAYS", "spark:default.stays", "spark:lake.default.Stays")
+    assert len({InPlace(where).look_up(PLAIN, spark).table for where in said}) == 1
 
 
 def test_what_spark_cannot_do_is_refused() -> None:

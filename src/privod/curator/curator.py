@@ -222,7 +222,7 @@ class Curator:
             source = source.look_up(domain, self._rows.engine)
             root = None if continues is None else self.dataset(continues).root
             with self.database.reading() as connection:
-                check_second_ledger(connection, self._rows, source.table, root)
+                check_second_ledger(connection, self._rows, source, root)
         folder, seal, report = (keep or self._rows.keep)(
             source, domain, dialect, size, confirmed=confirmed, intake=intake
         )

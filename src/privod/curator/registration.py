@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from privod.curator.rows import RowStore
 from privod.data import Domain
+from privod.engines.in_place import Place
 from privod.errors import AlreadyExists, InvalidParameter, NotFound
 from privod.ledger import chain as ledger
 from privod.ledger import store
@@ -38,13 +39,13 @@ def check_registration(
 
 
 def check_second_ledger(
-    connection: Connection, rows: RowStore, table: str, root: str | None
+    connection: Connection, rows: RowStore, place: Place, root: str | None
 ) -> None:
-    """Refuse a table in place under two budgets; its versions share one ledger."""
+    """Refuse rows in place under two budgets; versions and parts of a table share one ledger."""
     used = connection.execute("SELECT name, folder, root FROM datasets WHERE retired IS NULL")
-    names = [name for name, at, of in used if of != root and rows.table(at) == table]
+    names = [name for name, at, of in used if of != root and rows.parts(at) & place.parts]
     if names:
         raise AlreadyExists(
-            f"This table is registered in place as {names[0]!r}, with budgets of its own."
-            f" Versions of one table share them: add --continues {names[0]}."
+            f"This table, or a part of it, is registered in place as {names[0]!r}, with budgets of"
+            f" its own. Versions and parts share them: add --continues {names[0]}."
         )

@@ -253,10 +253,10 @@ class RowStore:
         if engine:
             rows.check_engine()
 
-    def table(self, name: str) -> str | None:
-        """Which table rows in place belong to, whatever its version; None of a copy."""
+    def parts(self, name: str) -> set[str]:
+        """Which table rows in place belong to, whatever its version, and files; none of a copy."""
         place = (self._manifest(self.directory / name) or {}).get("place")
-        return None if place is None else str(place["table"])
+        return set() if place is None else Place(place["kind"], str(place["table"]), place).parts
 
     def kept(self, name: str, seal: str, domain: Domain) -> KeptRows:
         """Where rows lie and who adds them up, for another process that looks at them."""

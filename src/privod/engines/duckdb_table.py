@@ -158,4 +158,4 @@ def look_up_table(where: str, domain: Domain) -> Place:
         last = connection.execute(f"SELECT max(rowid) FROM {quoted(name)}").fetchone()  # noqa: S608
         n_rows = 0 if last is None or last[0] is None else int(last[0]) + 1
     about |= {"path": str(path), "name": name, "rows": n_rows}
-    return Place("duckdb", f"duckdb:{path}#{name}", about)
+    return Place("duckdb", f"duckdb:{path}#{name.lower()}", about)  # DuckDB takes any case

@@ -54,6 +54,11 @@ class Place:
     table: str
     about: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def parts(self) -> set[str]:
+        """The table and its files: places that have one in common hold the same rows."""
+        return {self.table, *(str(file["path"]) for file in self.about.get("files", ()))}
+
 
 class SourceInPlace(ABC):
     """Rows elsewhere, in pieces whose number follows from the declared size.

@@ -55,7 +55,7 @@ class InPlace:
         if kind == "spark" and mark:
             from privod.engines.spark_cluster import look_up_spark
 
-            return Place("spark", self.where, look_up_spark(rest, domain, engine))
+            return look_up_spark(rest, domain, engine)
         if not mark or kind not in _KINDS:
             kind, rest = "parquet", self.where
         return _KINDS[kind](rest, domain)

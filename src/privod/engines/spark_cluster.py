@@ -26,6 +26,7 @@ from privod.data.folding import Fold, Sweep
 from privod.data.sources import check_names
 from privod.engines import cluster
 from privod.engines.cluster import SWEEPS_PER_THREAD, TASKS_PER_THREAD, Plan
+from privod.engines.in_place import Place
 from privod.engines.source import AT_ONCE, RegisteredRows, versions
 from privod.engines.spark_table import SparkTable, sent_back
 from privod.errors import InvalidData, InvalidParameter, Unavailable
@@ -190,7 +191,7 @@ class _Tasks:
                 yield sent_back([None if found is None else pickle.dumps(found)])
 
 
-def look_up_spark(name: str, domain: Domain, engine: Any) -> dict[str, Any]:
+def look_up_spark(name: str, domain: Domain, engine: Any) -> Place:
     """Find a table in the catalog of the engine; no row is read."""
     if not isinstance(engine, SparkCluster):
         raise Unavailable(
@@ -204,9 +205,11 @@ def look_up_spark(name: str, domain: Domain, engine: Any) -> dict[str, Any]:
         )
     try:
         names = list(engine.session.table(name).columns)
+        found = engine.session.catalog.getTable(name)  # whose name may be said in several ways
+        whole = ".".join([str(found.catalog), *(found.namespace or ()), found.name]).lower()
     except Exception:
         raise InvalidData(
             f"There is no table {name!r} in the catalog of Spark. Check its name."
         ) from None
     check_names(names, domain)
-    return {"name": name}
+    return Place("spark", f"spark:{whole}", {"name": name})
