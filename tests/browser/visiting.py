@@ -113,7 +113,7 @@ class Visit:
     def photograph(self, name: str, looks: Sequence[Look] = EVERY_LOOK) -> None:
         """Check in some looks what can be checked without eyes; photograph two of them.
 
-        Nothing is asserted of a picture, which takes ten times as long as all that is.
+        Nothing is asserted of a picture, and most of the processor's time goes into pictures.
         """
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.page.wait_for_load_state()  # a page is there before its end is
