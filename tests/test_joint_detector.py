@@ -356,7 +356,7 @@ def test_a_plan_says_what_one_finds_alone_before_anything_else(tmp_path: Path) -
     assert shown.startswith("Alone ")
     assert "of your 300 records are outliers" in shown
     assert "with the noise of one release" in shown
-    assert "About 12 of 1200 records will be flagged" in shown
+    assert "About 12 of 1,200 records will be flagged" in shown
 
 
 def test_results_are_results(tables: dict[str, Table | None]) -> None:

@@ -283,7 +283,7 @@ def test_column_sets_that_would_take_hours_are_refused_before_anything_is_charge
         assert refused.status_code == 422
         assert refused.json()["error"]["kind"] == "too-much-work"
         told = refused.json()["error"]["message"]
-        assert told.startswith("On 100000 records, as many as its owner declared, this may take")
+        assert told.startswith("On 100,000 records, as many as its owner declared, this may take")
         assert "no question that may take more than 5 minutes (--answer-seconds). Nothing" in told
     assert [entry.kind for entry in server.curator.history("wide")].count("charge") == 0
     fewer = replace(query, size=1, epsilon="1", columns=("c0", "c1"))

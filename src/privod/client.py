@@ -54,11 +54,7 @@ Done = TypeVar("Done")
 
 
 def connect(
-    url: str,
-    token: str,
-    *,
-    authority: str | Path | None = None,
-    away_seconds: float = AWAY_SECONDS,
+    url: str, token: str, *, authority: str | Path | None = None, away_seconds: float = AWAY_SECONDS
 ) -> Client:
     """Connect to a curator behind an address; plain http only to this very machine.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from privod.cli.output import complain
-from privod.errors import BudgetExceeded, InvalidParameter, PrivodError
+from privod.errors import BudgetExceeded, InvalidData, InvalidParameter, PrivodError
 
 REFUSED, WRONG = 3, 2  # exit codes: over budget; anything else that was asked wrongly
 
@@ -97,6 +98,18 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read us has gone; there is nobody left to tell
         sys.exit(WRONG)
+    except OSError as problem:
+        refused = not_at_hand(problem)
+        complain(refused, as_json, str(refused))
+        sys.exit(WRONG)
+
+
+def not_at_hand(problem: OSError) -> InvalidData:
+    """A file that cannot be read or written, in words."""
+    named = "" if problem.filename is None else f" {os.fsdecode(problem.filename)!r}"
+    why = problem.strerror or str(problem)
+    way_out = "Check the path, who may read or write there, and the room on the disk."
+    return InvalidData(f"Cannot read or write{named}: {why}. {way_out}")
 
 
 NAMED = re.compile(r"`([a-z_]+)`")

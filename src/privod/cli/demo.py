@@ -12,7 +12,7 @@ import typer
 
 from privod.cli.analyst import Expect
 from privod.cli.app import app
-from privod.cli.options import AsJson, read_domain, read_json
+from privod.cli.options import AsJson, check_folders, check_written, read_domain, read_json
 from privod.cli.output import emit, progress_bars, table, words
 from privod.errors import InvalidParameter, PrivodError
 
@@ -36,6 +36,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Tell a story on 20,000 made-up hospital stays, and write it as a page with pictures."""
+    check_folders(report.parent)
     if not everything:
         _tell(report, as_json)
         return
@@ -72,7 +73,9 @@ def _tell(report: Path, as_json: bool) -> None:
 @app.command()
 def audit(
     question: Annotated[str | None, typer.Argument(help="One question; all if none.")] = None,
-    pairs: Annotated[int, typer.Option(help="How many pairs of tables are replayed.")] = 10_000,
+    pairs: Annotated[
+        int, typer.Option(min=1, max=10**9, help="How many pairs of tables are replayed.")
+    ] = 10_000,
     domain: Annotated[
         Path | None,
         typer.Option(help="Replay pairs of tables of this declared domain instead (JSON)."),
@@ -113,13 +116,14 @@ def mock(
     as_json: AsJson = False,
 ) -> None:
     """Make up rows from a domain alone, to try an analysis on."""
+    check_written(out)
     import pyarrow as pa
     import pyarrow.csv as pa_csv
 
     from privod.data.mock import mock_rows
 
     pa_csv.write_csv(pa.table(mock_rows(read_domain(domain), records)), out)
-    emit({"rows": records, "file": str(out)}, as_json, words(f"{records} made-up rows: {out}"))
+    emit({"rows": records, "file": str(out)}, as_json, words(f"{records:,} made-up rows: {out}"))
 
 
 @app.command()
@@ -139,7 +143,7 @@ def sample(
     rows, declared = folder / "stays.csv", folder / "domain.json"
     pa_csv.write_csv(pa.table(hospital(records, seed).columns()), rows)
     declared.write_text(json.dumps(HOSPITAL.to_json(), indent=2) + "\n", encoding="utf-8")
-    told = f"{records} made-up stays: {rows}; what is public about them: {declared}"
+    told = f"{records:,} made-up stays: {rows}; what is public about them: {declared}"
     emit({"rows": records, "file": str(rows), "domain": str(declared)}, as_json, words(told))
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from privod.joint.roster import Roster
     from privod.privacy import Guarantee
 
+LONGEST_WAIT = 1e6  # seconds
 WAIT_SECONDS = 1.0  # until a daemon looks again
 RECORD = Path("privod-contributions.json")
 
@@ -37,11 +38,14 @@ DomainFile = Annotated[
 ]
 ApprovalsFile = Annotated[Path, typer.Option("--approvals", help="Where approvals are kept.")]
 SentBefore = Annotated[
-    Path | None,
-    typer.Option("--record", help="Your ledger of runs, to say what was spent before."),
+    Path | None, typer.Option("--record", help="Your ledger of runs, to say what was spent before.")
 ]
-Coming = Annotated[float, typer.Option(help="Seconds to wait until everybody is there.")]
-Stalled = Annotated[float, typer.Option(help="Seconds that a party may make no progress.")]
+Coming = Annotated[
+    float, typer.Option(min=0, max=LONGEST_WAIT, help="Seconds to wait until everybody is there.")
+]
+Stalled = Annotated[
+    float, typer.Option(min=0, max=LONGEST_WAIT, help="Seconds that a party may make no progress.")
+]
 
 
 @app.command()
@@ -74,8 +78,7 @@ def plan(
     parties: Annotated[int, typer.Option(help="How many parties there are.")] = 3,
     domain: Annotated[Path | None, typer.Option(help="The public domain.")] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(help="Your rows, to say what you find alone; nothing is sent."),
+        Path | None, typer.Option(help="Your rows, to say what you find alone; nothing is sent.")
     ] = None,
     record: SentBefore = None,
     as_json: AsJson = False,
@@ -106,7 +109,9 @@ def approve_run(
     domain: DomainFile,
     approvals: ApprovalsFile,
     runs: Annotated[int, typer.Option(help="How many runs.")] = 1,
-    days: Annotated[float, typer.Option(help="For how many days from its beginning.")] = 1.0,
+    days: Annotated[
+        float, typer.Option(min=0, max=3650, help="For how many days from its beginning.")
+    ] = 1.0,
     begins: Annotated[
         datetime | None, typer.Option(help="From when, in local time; now if not given.")
     ] = None,

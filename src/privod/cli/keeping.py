@@ -31,16 +31,7 @@ def requests(name: DataSet, at: At = DEFAULT_LOCATION, as_json: AsJson = False) 
     """List what analysts asked for, and what became of it."""
     with curator_at(at) as curator:
         found = curator.requests(name)
-    rows = [
-        [
-            str(one.number),
-            one.asked_by,
-            one.wish,
-            one.reason,
-            one.decision,
-        ]
-        for one in found
-    ]
+    rows = [[str(one.number), one.asked_by, one.wish, one.reason, one.decision] for one in found]
     headings = ["number", "asked by", "for", "reason", "decision"]
     emit(found, as_json, table("Requests", headings, rows))
 
@@ -112,11 +103,7 @@ def protected(
 
 
 @app.command()
-def sheet(
-    name: DataSet,
-    at: At = DEFAULT_LOCATION,
-    as_json: AsJson = False,
-) -> None:
+def sheet(name: DataSet, at: At = DEFAULT_LOCATION, as_json: AsJson = False) -> None:
     """Write what a data protection officer needs, from the ledger: guarantees, risks, forms."""
     from privod.curator.sheet import written
 
@@ -143,7 +130,7 @@ def backup(
 
     with progress_bars(as_json):
         found = copy(Curator.open(at, create=False), destination)
-    text = f"Copied {found.entries} entries. Note the head of the copy elsewhere: {found.head}"
+    text = f"Copied {found.entries:,} entries. Note the head of the copy elsewhere: {found.head}"
     emit(found, as_json, words(text, "green"))
 
 
@@ -160,7 +147,7 @@ def restore(
     with progress_bars(as_json):
         found = put(kept, at, head)
     text = (
-        f"Put back {found.entries} entries. What was asked after the backup is not among them, so"
+        f"Put back {found.entries:,} entries. What was asked after the backup is not among them, so"
         " it answers nothing new yet: see that nobody asks the original any more, charge what is"
         " missing with `privod charge`, then accept it with `privod accept-restored`. Revoke again"
         f" the tokens revoked since. Head: {found.head}"

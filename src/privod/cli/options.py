@@ -60,24 +60,37 @@ def dialect_of(separator: str, **given: Any) -> CsvDialect:
     return CsvDialect(separator="\t" if separator == "tab" else separator, **given)
 
 
-def check_written(*files: Path | None, picture: Path | None) -> None:
-    """Refuse what cannot be written, before anything is paid for it."""
+def check_written(*files: Path | None, picture: Path | None = None) -> None:
+    """Refuse files that cannot be written, before anything is paid or computed for them."""
     if picture is not None and picture.suffix not in (".svg", ".png"):
         raise InvalidParameter("picture", "must end in .svg or .png", str(picture), "Rename it.")
     if picture is not None:
         import privod.pictures.canvas  # noqa: F401 - without matplotlib it says what to install
-    for file in (*files, picture):
-        if file is not None and not file.absolute().parent.is_dir():
+    for file in filter(None, (*files, picture)):
+        folder = file.absolute().parent
+        if not folder.is_dir():
             raise InvalidData(f"There is no folder {str(file.parent)!r} to write to. Make it.")
+        if file.is_dir() or not os.access(file if file.exists() else folder, os.W_OK):
+            why = "it is a folder" if file.is_dir() else "you may not write there"
+            raise InvalidData(f"Cannot write {str(file)!r}: {why}. Name another file.")
+
+
+def check_folders(*folders: Path | None) -> None:
+    """The same of folders, which are made if they are missing."""
+    for folder in filter(None, folders):
+        near = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+        if not near.is_dir() or not os.access(near, os.W_OK):
+            why = "you may not write there" if near.is_dir() else f"{str(near)!r} is a file"
+            raise InvalidData(f"Cannot write to a folder {str(folder)!r}: {why}. Name another.")
 
 
 def read_json(path: Path, name: str, way_out: str) -> Any:
     """What a JSON file holds."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except OSError:
+    except FileNotFoundError:
         raise InvalidData(f"There is no file {str(path)!r}. Check the path.") from None
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         rule = f"must be JSON ({problem})"
         raise InvalidParameter(name, rule, str(path), way_out) from None
 

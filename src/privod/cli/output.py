@@ -96,7 +96,7 @@ def _lines() -> Listener:
         nonlocal last
         if time.monotonic() - last >= LINE_SECONDS:
             last = time.monotonic()
-            sys.stderr.write(f"{phase}: {done}" + (f" of {total}" if total else "") + "\n")
+            sys.stderr.write(f"{phase}: {done:,}" + (f" of {total:,}" if total else "") + "\n")
             sys.stderr.flush()
 
     return listener

@@ -22,6 +22,7 @@ from privod.cli.options import (
     Quoting,
     Separator,
     Thousands,
+    check_written,
     curator_at,
     dialect_of,
     read_domain,
@@ -60,6 +61,7 @@ def draft(
     """Write a domain to fill in, from names and types of columns alone. No row is read."""
     from privod.data.drafting import draft_domain
 
+    check_written(to)
     source = _source(file, sql, database, "1")
     found = draft_domain(source, dialect_of(separator, encoding=encoding), confirmed=yes)
     if to.exists():
@@ -116,7 +118,7 @@ def register(
         typer.Option(
             help="The most records there may be. Analysts see this number, so round up"
             " generously. A file with more is refused. Beyond ten million they stay on disk."
-            " Without it you are asked; where nobody can answer, 100000."
+            " Without it you are asked; where nobody can answer, 100,000."
         ),
     ] = None,
     yes: Annotated[
@@ -160,7 +162,7 @@ def register(
         registered, budgets = take(True)
     n = len(declared.columns)
     text = f"Registered {name!r} with {n} column{'s' * (n != 1)}. {_next(registered, budgets)}"
-    told = f"Analysts see that it has at most {size} records (--most-records), and not how many."
+    told = f"Analysts see that it has at most {size:,} records (--most-records), and not how many."
     shown = (text, told, FOR_OWNER, *registered.sentences())
     emit(wire.Registered.of(registered), as_json, *map(words, shown))
 
@@ -310,9 +312,6 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Recompute the whole ledger and name the first entry that was tampered with."""
-    with (
-        progress_bars(as_json),
-        curator_at(at, read_only=read_only, restoring=True) as curator,
-    ):
+    with progress_bars(as_json), curator_at(at, read_only=read_only, restoring=True) as curator:
         found = curator.verify(head)
     emit(found, as_json, words(found.sentence(), "yellow" if found.is_copy else "green"))

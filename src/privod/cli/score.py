@@ -137,9 +137,9 @@ def score(
         data["why"] = {"columns": list(explained.columns), "shares": explained.shares.tolist()}
     warning = "Made with a test seed: it protects nobody." if released.seeded else ""
     found = (
-        f"{len(scores)} records in order. This release knows no score beyond which one stands out."
+        f"{len(scores):,} records in order. This release knows no score from which one stands out."
         if flagged is None
-        else f"{int(flagged.sum())} of {len(scores)} records flagged (score above {limit:.4g})."
+        else f"{int(flagged.sum()):,} of {len(scores):,} records flagged (score above {limit:.4g})."
     )
     emit(
         data,

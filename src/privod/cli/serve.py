@@ -51,7 +51,9 @@ def serve(
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes any free one.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="The port; 0 takes any free one.")
+    ] = 8000,
     name: Annotated[
         list[str] | None, typer.Option(help="A host name it answers to; may be repeated.")
     ] = None,
@@ -63,8 +65,10 @@ def serve(
     prefix: Annotated[
         str, typer.Option(help="The path under which the proxy shows it, such as /privod.")
     ] = "",
-    max_upload: Annotated[int, typer.Option(help="The largest file to register, in MB.")] = 512,
-    workers: Annotated[int, typer.Option(help="Answers computed at once.")] = 2,
+    max_upload: Annotated[
+        int, typer.Option(min=1, max=10**7, help="The largest file to register, in MB.")
+    ] = 512,
+    workers: Annotated[int, typer.Option(min=1, max=1000, help="Answers computed at once.")] = 2,
     answer_seconds: Annotated[
         float,
         typer.Option(

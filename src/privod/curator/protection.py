@@ -67,22 +67,22 @@ class Protection:
         share = _percent(self.protected, self.examined)
         if self.examined == self.records:
             told = (
-                f"{self.protected} of {self.records} records are protected ({share} %);"
-                f" {self.records - self.protected} are not."
+                f"{self.protected:,} of {self.records:,} records are protected ({share} %);"
+                f" {self.records - self.protected:,} are not."
             )
         else:
             low, high = _interval(self.protected, self.examined)
             told = (
-                f"{self.protected} of {self.examined} records chosen at random are protected"
+                f"{self.protected:,} of {self.examined:,} records chosen at random are protected"
                 f" ({share} %): between {100 * low:.1f} % and {100 * high:.1f} % of all"
-                f" {self.records} (95 % confidence)."
+                f" {self.records:,} (95 % confidence)."
             )
         if not self.alike:
             return (*self.promises, told)
         near = _percent(self.alike_protected, self.alike)
         alike = (
-            f"Of {self.alike} records with the same attributes as a person asked about,"
-            f" {self.alike_protected} are protected ({near} %)."
+            f"Of {self.alike:,} records with the same attributes as a person asked about,"
+            f" {self.alike_protected:,} are protected ({near} %)."
         )
         return (*self.promises, told, alike)
 

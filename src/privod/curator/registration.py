@@ -47,5 +47,5 @@ def check_second_ledger(
     if names:
         raise AlreadyExists(
             f"This table, or a part of it, is registered in place as {names[0]!r}, with budgets of"
-            f" its own. Versions and parts share them: add --continues {names[0]}."
+            f" its own. Versions and parts share them: let it continue {names[0]!r} (--continues)."
         )

@@ -93,8 +93,8 @@ class Numeric:
         if self.is_open:
             way_out = (
                 "Ask private-bounds where the numbers lie; a histogram takes edges of its own. The"
-                " owner declares a range with `privod register NAME FILE --domain FILE --continues`"
-                " and the name of this data set."
+                " owner declares a range in a version that continues this data set"
+                " (`privod register NAME FILE --domain FILE --continues DATA`)."
             )
             raise InvalidParameter("columns", "must have declared ranges", self.name, way_out)
 

@@ -108,7 +108,7 @@ class IntakeReport:
 
     def sentences(self) -> tuple[str, ...]:
         """The report for people, most important first."""
-        said = [f"Of {_records(self.read)} read, {self.kept} are kept."]
+        said = [f"Of {_records(self.read)} read, {self.kept:,} are kept."]
         reasons = (
             (
                 self.incomplete,
@@ -127,7 +127,7 @@ class IntakeReport:
                 (column.clipped, "clipped to the range"),
                 (column.undeclared, "not among the declared values"),
             )
-            told = [f"{count} {what}" for count, what in parts if count]
+            told = [f"{count:,} {what}" for count, what in parts if count]
             told += ["all cells that are not missing say the same"] if column.constant else []
             if told:
                 said.append(f"Column {column.name!r}: {', '.join(told)}.")
@@ -171,7 +171,7 @@ class IntakeReport:
 
 
 def _records(count: int) -> str:
-    return f"{count} record" if count == 1 else f"{count} records"
+    return f"{count} record" if count == 1 else f"{count:,} records"
 
 
 class LossyIntake(NeedsConfirmation):

@@ -147,10 +147,7 @@ class DaskCluster:
                     return None
 
 
-_NO_SPILLING = {
-    "distributed.worker.memory.target": False,
-    "distributed.worker.memory.spill": False,
-}
+_NO_SPILLING = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
 _NO_PAGES: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],

@@ -145,10 +145,7 @@ def _delta(where: str, domain: Domain) -> Place:
             if name.startswith("partition.")
         }
         files: Files = [
-            (
-                Path(place) / unquote(path),
-                {name: _text(some[row]) for name, some in values.items()},
-            )
+            (Path(place) / unquote(path), {name: _text(some[row]) for name, some in values.items()})
             for row, path in enumerate(columns["path"])
         ]
         files.sort(key=lambda file: file[0].parts)

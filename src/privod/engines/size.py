@@ -52,7 +52,7 @@ class SizeClass:
     def refuse_more(self) -> NoReturn:
         """Refuse a source with more records than were declared."""
         raise InvalidData(
-            f"The source has more than the {self.most_records} records that were declared."
+            f"The source has more than the {self.most_records:,} records that were declared."
             " Nothing was registered. Declare as many as there may be, `most_records`."
             " Answers may then take more time and memory at worst."
         )
@@ -63,7 +63,7 @@ class SizeClass:
             return
         rule = (
             f"must hold at most {MOST_VALUES} values in memory at once ({held_per_record} of each"
-            f" of the {self.most_records} declared records)"
+            f" of the {self.most_records:,} declared records)"
         )
         way_out = (
             "Ask about fewer columns, or a question that reads rows block by block: a histogram,"

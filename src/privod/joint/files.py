@@ -68,7 +68,7 @@ class LockedFile:
         try:
             kept = json.loads(self._path.read_text())
             self._check(kept)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ProtocolAborted(
                 f"{str(self._path)!r} cannot be read. {self._lost}", "a file of its own is damaged."
             ) from None

@@ -77,11 +77,7 @@ class FlareChannel(Channel):
 
     def _send(self, topic: str, request: Any, seconds: float) -> Any:
         answers = self._engine.send_aux_request(
-            targets=None,
-            topic=topic,
-            request=request,
-            timeout=seconds,
-            fl_ctx=self._context,
+            targets=None, topic=topic, request=request, timeout=seconds, fl_ctx=self._context
         )
         return next(iter(answers.values()), None)
 

@@ -14,9 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from privod.errors import AlreadyExists
+from privod.errors import AlreadyExists, InvalidParameter
 from privod.joint.roster import Identity, Member, Roster, key_pem
 
+MOST_LETTERS = 64  # of a name in a certificate
 DAYS = 90  # a test PKI should not live long
 
 
@@ -73,6 +74,9 @@ def write_pki(
 
 
 def _name(common: str) -> x509.Name:
+    if not 0 < len(common) <= MOST_LETTERS:
+        rule = f"must have 1 to {MOST_LETTERS} letters"
+        raise InvalidParameter("a name", rule, common[:MOST_LETTERS], "Try ahus.")
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 

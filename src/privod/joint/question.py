@@ -130,7 +130,7 @@ class JointResult(ABC):
         """What the party finds alone beside what all find together."""
         differ = len(np.setxor1d(self.alone, self.rows))
         return (
-            f"Alone {len(self.alone)} of your {self.own_records} records are outliers, together"
+            f"Alone {len(self.alone):,} of your {self.own_records:,} records are outliers, together"
             f" {len(self.rows)}; {differ} differ."
         )
 
@@ -212,7 +212,7 @@ class JointQuestion(ABC):
     def alone(self, table: Table) -> str:
         """What a party can say by itself, in words; nothing is sent."""
         return (
-            f"Alone {len(self.rows_alone(table))} of your {len(table)} records are outliers, by"
+            f"Alone {len(self.rows_alone(table)):,} of your {len(table):,} records are outliers, by"
             " your own records and without noise; nothing was sent."
         )
 

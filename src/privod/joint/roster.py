@@ -141,7 +141,7 @@ class Roster:
         """Read a roster file."""
         try:
             return cls.from_json(json.loads(Path(path).read_text()))
-        except (OSError, json.JSONDecodeError):
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
             raise InvalidData(f"There is no roster that can be read at {str(path)!r}.") from None
 
 
@@ -213,7 +213,5 @@ def leaf_of(text: str) -> x509.Certificate:
 def key_pem(key: Any) -> bytes:
     """Return a private key as PEM, without a passphrase."""
     return key.private_bytes(  # type: ignore[no-any-return]  # every kind of key has it
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

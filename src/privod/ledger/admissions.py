@@ -96,7 +96,7 @@ def check_exact_counts(
             raise NoPromise(
                 f"{query.name} as it is asked may tell {counts} counts exactly, whatever epsilon"
                 f" is, and the owner allows {left} more of them. The owner may allow {total} in"
-                f" all: `privod allow-exact {name} --counts {total} --adjacency"
-                f" {relation} --reason WHY`. Or choose an edit_margin at which every count is"
+                f" all (`privod allow-exact {name} --counts {total} --adjacency"
+                f" {relation} --reason WHY`). Or choose an edit_margin at which every count is"
                 " noisy."
             )

@@ -251,9 +251,9 @@ def charges_due(
         if budgets:
             raise NotFound(f"{of!r} answers nothing: its budgets are closed.")
         raise NotFound(
-            f"No budget is open for {of!r}, so it answers nothing. Its owner opens one:"
-            f" `privod open {shlex.quote(of)} --epsilon LIMIT`. Prices before that, on made-up"
-            " rows: `privod rehearse`."
+            f"No budget is open for {of!r}, so it answers nothing. Its owner opens one"
+            f" (`privod open {shlex.quote(of)} --epsilon LIMIT`). Prices on made-up rows need none"
+            " (`privod rehearse`)."
         )
     due, unbounded = divided_charges(statements, opened, domain.max_rows_per_person)
     asked = statements[0].adjacency.name

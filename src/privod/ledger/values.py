@@ -37,8 +37,8 @@ class Verification:
     def sentence(self) -> str:
         """What was found, and what to do next."""
         told = [
-            f"The ledger is intact: {self.entries} entries, {self.questions} questions,"
-            f" {self.releases} answers; data sets: {self.datasets}."
+            f"The ledger is intact: {self.entries:,} entries, {self.questions:,} questions,"
+            f" {self.releases:,} answers; data sets: {self.datasets}."
         ]
         if self.without_rows:
             told.append(f"Rows that are not here were not checked: {', '.join(self.without_rows)}.")

@@ -50,10 +50,7 @@ class SealedRows(Protocol):
 
 
 def verify(
-    database: Database,
-    rows: SealedRows,
-    expected_head: str | None,
-    witnesses: Witnesses,
+    database: Database, rows: SealedRows, expected_head: str | None, witnesses: Witnesses
 ) -> Verification:
     """Recompute everything; raise `LedgerDamaged` naming the first entry that is wrong."""
     wanted = None if expected_head is None else Head.read(expected_head.strip(), "expected_head")

@@ -111,10 +111,10 @@ class Loss:
     delta: Fraction
 
     def __init__(self, epsilon: Number, delta: Number = 0) -> None:
-        for name, given in (("epsilon", epsilon), ("delta", delta)):
+        for name, given, usual in (("epsilon", epsilon, "1"), ("delta", delta, "0")):
             number = as_exact(given, name)
             if number.numerator < 0:
-                raise InvalidParameter(name, "must be at least 0", given, "Try 0.")
+                raise InvalidParameter(name, "must be at least 0", given, f"Try {usual}.")
             object.__setattr__(self, name, number)
 
     def __add__(self, other: Loss) -> Loss:

@@ -52,8 +52,8 @@ def kind_of(name: str) -> type[Query[Any]]:
         return QUERIES[name]
     if name in JOINT_QUESTIONS:
         raise NotFound(
-            f"{name!r} is asked between several holders, not of a curator."
-            " Try: privod plan --help, privod party --help."
+            f"{name!r} is asked between several holders, not of a curator"
+            " (`privod plan --help`, `privod party --help`)."
         )
     near = did_you_mean(name, QUERIES)
     raise NotFound(f"There is no question {name!r}.{near} There are: {', '.join(sorted(QUERIES))}.")

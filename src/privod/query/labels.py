@@ -57,12 +57,12 @@ def labeled(labels: Sequence[bool], one: str) -> str:
         return f"The {one} is {'' if labels[0] else 'not '}labeled an outlier"
     places = [str(place) for place, label in enumerate(labels, start=1) if label]
     if not places:
-        return f"None of the {len(labels)} {one}s is labeled an outlier"
+        return f"None of the {len(labels):,} {one}s is labeled an outlier"
     number, told = "numbers", "are labeled outliers"
     if len(places) == 1:
         number, told = "number", "is labeled an outlier"
     named = f" ({number} {', '.join(places)})" if len(places) <= MOST_NAMED else ""
-    return f"{len(places)} of the {len(labels)} {one}s{named} {told}"
+    return f"{len(places):,} of the {len(labels):,} {one}s{named} {told}"
 
 
 class Labels:

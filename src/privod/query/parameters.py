@@ -123,6 +123,11 @@ def promise_of(query_class: type[Query[Any]]) -> str:
     return _prose(_section(query_class.__doc__, "Guarantee"))
 
 
+def gets_of(query_class: type[Query[Any]]) -> str:
+    """What who asks gets, from the first sentence of the question's documentation."""
+    return _prose(inspect.cleandoc(query_class.__doc__ or "").partition("\n\n")[0])
+
+
 def _parameter(field: Field[Any], hint: Any, doc: str) -> Parameter:
     default = field.default
     if default is MISSING and field.default_factory is not MISSING:

@@ -99,7 +99,7 @@ class Preview:
 
 def of_counts(noise: DiscreteLaplace | DiscreteGaussian, n_counts: int, about: str = "") -> Preview:
     """The preview of so many counts that get this noise each."""
-    one = "the count" if n_counts == 1 else f"each of the {n_counts} counts"
+    one = "the count" if n_counts == 1 else f"each of the {n_counts:,} counts"
     both = 1 - (1 - CERTAINTY) / 2  # two counts are within it, by a union bound
     return Preview(
         about or one,

@@ -249,7 +249,7 @@ class Query(ABC, Generic[Value]):
             return cls(**given)
         except TypeError as problem:
             missing = listed(re.findall(r"'(\w+)'", str(problem).rpartition(": ")[2]))
-            way_out = f"`privod questions {cls.name}` explains it."
+            way_out = f"Fill it in (`privod questions {cls.name}` explains it)."
             raise InvalidParameter(
                 missing or "every parameter", "must be given", None, way_out
             ) from None

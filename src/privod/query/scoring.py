@@ -65,7 +65,7 @@ class NewRecords:
             some = ", ".join(map(str, self.left_out[:MOST_ROWS].tolist()))
             more = " and so on" if len(self.left_out) > MOST_ROWS else ""
             said.append(
-                f"{len(self.left_out)} not scored, since records with such a gap were dropped at"
+                f"{len(self.left_out):,} not scored, since records with such a gap were dropped at"
                 f" registration: row {some}{more}."
             )
         if self.wrong_lines:

@@ -70,7 +70,7 @@ def revoke_token(curator: Curator, visitor: Visitor, shown: str) -> None:
         if token.id == shown:
             curator.store.revoke_token(token.hash)
             return
-    raise NotFound("There is no such token. `privod token list` lists them.")
+    raise NotFound("There is no such token. See the list of tokens (`privod token list`).")
 
 
 def tokens_seen(curator: Curator, visitor: Visitor) -> list[Token]:

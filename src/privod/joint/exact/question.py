@@ -57,7 +57,7 @@ class ExactResult(OutlierResult):
         asked = self.question
         if self.fits is None:
             return [
-                f"This party computed on shares of {self.n_records} records; it got no verdict."
+                f"This party computed on shares of {self.n_records:,} records; it got no verdict."
             ]
         if self.fits and self.few:
             exact = f"Exact in steps of 1/{asked.steps()} of the radius."
@@ -67,8 +67,8 @@ class ExactResult(OutlierResult):
             share = asked.candidates
             what = "may be outliers, or a holder shared values outside the agreed ranges"
         return [
-            f"Alone {len(self.alone)} of your {self.own_records} records are outliers.",
-            f"No verdict was opened: more than {100 * share:g} % of the {self.n_records} records"
+            f"Alone {len(self.alone):,} of your {self.own_records:,} records are outliers.",
+            f"No verdict was opened: more than {100 * share:g} % of the {self.n_records:,} records"
             f" {what}. Is the radius too small? Another run needs another approval.",
         ]
 
@@ -224,13 +224,13 @@ class ExactOutliers(OutlierQuestion):
         if made.sample:
             crowd = round(made.fewest / made.sample * made.rows)
             screened = (
-                f"Verdicts are opened only if at most {made.candidates} records have fewer than"
+                f"Verdicts are opened only if at most {made.candidates:,} records have fewer than"
                 f" about {crowd} others near them, counted in a sample of {made.sample}. An outlier"
                 " is missed with probability 0.0001 at most."
             )
         return [
             f"An outlier has at most {made.max_crowd} records within the radius, itself included."
-            f" Verdicts are opened only if at most {made.most_outliers} records are outliers.",
+            f" Verdicts are opened only if at most {made.most_outliers:,} records are outliers.",
             screened,
             f"Values are rounded to 1/{self.steps()} of the radius.",
             f"The three computing parties need about {made.core_seconds():.2g} core-seconds"
@@ -257,7 +257,7 @@ class ExactOutliers(OutlierQuestion):
             session,
             claimed,
             rows,
-            f"{len(rows)} of {n_records} records",
+            f"{len(rows):,} of {n_records:,} records",
             n_records=n_records,
             fits=bool(opened[0]) if len(opened) else None,
             few=bool(opened[1]) if len(opened) else None,

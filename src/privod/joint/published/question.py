@@ -145,7 +145,7 @@ class PublishedOutliers(HashSettings, OutlierQuestion):
         act = protocols.take_part_vertical if self.over_columns else protocols.take_part_horizontal
         rows, n = act(self, seat, session)
         return seat.result(
-            OutlierResult, self, session, run, rows, f"{len(rows)} of {n} records", n_records=n
+            OutlierResult, self, session, run, rows, f"{len(rows):,} of {n:,} records", n_records=n
         )
 
     def host(self, meeting: Meeting, *_: object) -> dict[str, Any]:

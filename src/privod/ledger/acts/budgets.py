@@ -84,7 +84,7 @@ class OpenBudget(Act[BudgetState]):
         of, adjacency, budget = self.of, self.adjacency, self.budget
         if budget.epsilon <= 0 or budget.delta >= 1:
             rule = "must have an epsilon above 0 and a delta below 1"
-            raise InvalidParameter("budget", rule, str(budget), "Try Loss('1').")
+            raise InvalidParameter("budget", rule, str(budget), "Try epsilon 1, delta 0.")
         dataset = store.find_dataset(connection, of)
         check_possible(adjacency, store.versions_of(connection, dataset.root))
         budgets = ledger.budgets_of(connection, dataset.root)
@@ -247,7 +247,7 @@ def open_budget_of(connection: Connection, of: str, adjacency: Adjacency) -> Bud
                 raise NotFound(f"The {adjacency.name} budget of {of!r} is closed, for good.")
             return state
     raise NotFound(
-        f"{of!r} has no budget under {adjacency.name}. `privod budget` lists its budgets."
+        f"{of!r} has no budget under {adjacency.name}. See its budgets (`privod budget`)."
     )
 
 

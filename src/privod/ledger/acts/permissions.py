@@ -102,7 +102,7 @@ class AllowExactCounts(Act[int]):
         if not self.counts:
             return ""
         return (
-            f"Up to {self.counts} counts of records that are not protected may be told exactly"
+            f"Up to {self.counts:,} counts of records that are not protected may be told exactly"
             " then, whatever epsilon is: each tells whether a person with such values is in the"
             " data. Confirm it to allow them."
         )
@@ -137,7 +137,7 @@ class LimitToken(Act[None]):
             ZcdpBudget.of(limit.epsilon, limit.delta, share)
         ids = [token_id(str(row[0])) for row in connection.execute("SELECT hash FROM tokens")]
         if self.token not in ids:
-            raise NotFound("There is no such token. `privod token list` lists them.")
+            raise NotFound("There is no such token. See the list of tokens (`privod token list`).")
         told = {"token": self.token, "limit": limit.to_json()}
         self.enter(connection, "limit", told, state.number, self.adjacency)
         connection.execute(

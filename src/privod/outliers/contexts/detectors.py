@@ -129,12 +129,7 @@ class LocalOutlierFactor(BuiltIn):
     def rule(self, value: float, n_others: int) -> Rule:
         reach = 3 * min(self.n_neighbors, max(n_others, 1))  # neighbors' neighbors' neighbors
         return Rule(
-            LOCAL_OUTLIER_FACTOR,
-            value,
-            self.n_neighbors,
-            self.threshold,
-            NO_CRITICAL_VALUES,
-            reach,
+            LOCAL_OUTLIER_FACTOR, value, self.n_neighbors, self.threshold, NO_CRITICAL_VALUES, reach
         )
 
     def factor(self, others: Floats, value: float) -> float:

@@ -35,7 +35,7 @@ from privod.query.query import Query, Release
 
 @dataclass(frozen=True, kw_only=True)
 class AnomalyLabels(Labels, Query[tuple[bool, ...]]):
-    """Which of these records are in the data and anomalous there?
+    """A noisy yes or no for each record you list: whether it is in the data and an outlier there.
 
     Guarantee
     ---------

@@ -62,7 +62,7 @@ PARTS = "the parts it is divided into for numbers, ranges, histograms, products 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorProfile(Conditional[NoisyProfile]):
-    """What is ordinary in these columns, to score new records by how far they are from it.
+    """A noisy summary of what is ordinary: it scores as many new records as you like and says why.
 
     Guarantee
     ---------
@@ -268,8 +268,8 @@ class DetectorProfile(Conditional[NoisyProfile]):
         return (
             f"A private detector over {len(value.layout.columns)} columns{products}, from about"
             f" {round(value.records):,} records. Each cell count has a margin of ±"
-            f" {value.noise_of_counts.quantile(0.95)} (95 % confidence).{told} Scoring new records"
-            " against it, with reasons, costs nothing more."
+            f" {value.noise_of_counts.quantile(0.95):,} (95 % confidence).{told} Scoring new"
+            " records against it, with reasons, costs nothing more."
         )
 
     def table(self, value: NoisyProfile) -> dict[str, list[Any]]:

@@ -48,7 +48,7 @@ class GradedOutliers:
 
 @dataclass(frozen=True, kw_only=True)
 class GradedCount(CrowdCount[GradedOutliers]):
-    """How many outlying records are there, if those near the line count in part?
+    """One number with a margin of error: how many outliers there are, those near the line in part.
 
     Guarantee
     ---------

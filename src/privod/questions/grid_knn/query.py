@@ -65,7 +65,7 @@ Listed = Callable[[], Iterable[OccupiedCells]]
 
 @dataclass(frozen=True, kw_only=True)
 class GridKnn(CountQuery[NoisyGrid]):
-    """A noisy grid of the records, to score new ones by how far their neighbors are.
+    """A noisy grid of the records: it scores new records by how far their neighbors are.
 
     Guarantee
     ---------
@@ -270,11 +270,11 @@ class GridKnn(CountQuery[NoisyGrid]):
         if value.drop_below is None:
             kept = f"all {grid.n_cells:,} noisy cells"
         else:
-            least = f"whose noisy count is at least {value.drop_below}"
+            least = f"whose noisy count is at least {value.drop_below:,}"
             kept = f"the {len(value.counts):,} of {_rounded(grid.n_cells)} cells {least}"
         total = f"about {max(value.total, 0):,} records in all"
         if value.records is not None:
-            total += f" (± {value.records.noise.quantile(0.95)})"
+            total += f" (± {value.records.noise.quantile(0.95):,})"
         hidden = ""
         if value.hidden_share >= LEAST_SAID:
             hidden = (
@@ -466,9 +466,9 @@ def margin_of_kept(noise: DiscreteLaplace, threshold: int) -> int:
 def _kept_in_words(noise: DiscreteLaplace, threshold: int) -> str:
     margin, kept = noise.quantile(CERTAINTY), margin_of_kept(noise, threshold)
     return (
-        f"A cell of {threshold + margin} records or more is kept, with a margin of ± {margin} (95 %"
-        " confidence). The count of a smaller cell that is kept tends to be too high, with a margin"
-        f" of ± {kept} (95 % confidence)"
+        f"A cell of {threshold + margin:,} records or more is kept, with a margin of ± {margin:,}"
+        " (95 % confidence). The count of a smaller cell that is kept tends to be too high, with a"
+        f" margin of ± {kept:,} (95 % confidence)"
     )
 
 
@@ -476,15 +476,15 @@ def _certainty(value: NoisyGrid) -> str:
     """How far off the counts of a release may be, as the end of a sentence."""
     margin, single = value.noise.quantile(CERTAINTY), value.noise.single
     if value.drop_below is None:
-        return f". Each count has a margin of ± {margin} (95 % confidence)"
+        return f". Each count has a margin of ± {margin:,} (95 % confidence)"
     if isinstance(single, DiscreteLaplace):
         return f". {_kept_in_words(single, value.drop_below)}"
     return (
-        f". The noise of a count stays within ± {margin} (95 % confidence). Counts that are kept"
+        f". The noise of a count stays within ± {margin:,} (95 % confidence). Counts that are kept"
         " tend to be too high where cells hold few records, and lack what merged parts dropped"
     )
 
 
 def _rounded(count: int) -> str:
     """A large number for humans: exact while it is short, else its power of ten."""
-    return str(count) if count < 10**7 else f"about 10^{math.log10(count):.0f}"
+    return f"{count:,}" if count < 10**7 else f"about 10^{math.log10(count):.0f}"

@@ -52,7 +52,7 @@ class NoisyCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram(CountQuery[NoisyCounts]):
-    """How many records lie in each cell of these columns?
+    """A noisy count of the records in every cell of these columns, with its margin of error.
 
     Guarantee
     ---------
@@ -158,11 +158,11 @@ class Histogram(CountQuery[NoisyCounts]):
             for axis, place in zip(value.axes, fullest, strict=True)
         )
         margin, n_cells = self.count_noise.quantile(0.95), value.counts.size
-        most = "" if n_cells == 1 else f", the largest of {n_cells} noisy counts"
+        most = "" if n_cells == 1 else f", the largest of {n_cells:,} noisy counts"
         each = "" if n_cells == 1 else " for each count"
         health = "".join(f" {told}" for told in self._health(value))
         return (
-            f"{value.counts[fullest]} ± {margin} records have {where}{most} (95 % confidence"
+            f"{value.counts[fullest]:,} ± {margin:,} records have {where}{most} (95 % confidence"
             f"{each}).{health}"
         )
 

@@ -56,7 +56,7 @@ class GridScores:
 
 @dataclass(frozen=True, kw_only=True)
 class InteractiveGrid(Query[GridScores]):
-    """How far from the private records do these new ones lie, by a grid that is asked bit by bit?
+    """A score for each record you list, by a noisy grid that stays with the curator.
 
     Guarantee
     ---------

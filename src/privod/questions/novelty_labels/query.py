@@ -24,7 +24,7 @@ from privod.questions.novelty_labels.models import CrowdModel, EditModel, model_
 
 @dataclass(frozen=True, kw_only=True)
 class NoveltyLabels(Labels, Query[tuple[bool, ...]]):
-    """Which of these new records would be anomalous among the records at hand?
+    """A noisy yes or no for each record you list: whether it would be an outlier here.
 
     Guarantee
     ---------

@@ -58,7 +58,7 @@ class PersonGroups:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlierContext(Query[tuple[PersonGroups, ...]]):
-    """In which groups of the population does each of these persons stand out?
+    """For each person you name, groups of the population in which that person stands out.
 
     Guarantee
     ---------

@@ -70,7 +70,7 @@ class CountedOutliers:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlierCount(CrowdCount[CountedOutliers]):
-    """How many records are outlying, in these columns?
+    """One number with a margin of error: how many records are outliers in these columns.
 
     Guarantee
     ---------
@@ -277,7 +277,7 @@ class OutlierCount(CrowdCount[CountedOutliers]):
 
     def sentence(self, value: CountedOutliers) -> str:
         return (
-            f"{value.count} ± {self.margin(value)} outliers {self.columns_in_words} (95 %"
+            f"{value.count:,} ± {self.margin(value):,} outliers {self.columns_in_words} (95 %"
             f" confidence). An outlier has {crowd_in_words(self.max_crowd)} {self.radius_in_words}."
         )
 

@@ -45,7 +45,7 @@ class ChosenRadius:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlierRadius(CrowdQuestion[ChosenRadius]):
-    """At which radius does a wanted share of the records stand apart?
+    """One radius out of public candidates, at which about the wanted share are outliers.
 
     Guarantee
     ---------
@@ -183,7 +183,7 @@ class OutlierRadius(CrowdQuestion[ChosenRadius]):
             f" {100 * float(self.share):.3g} % of the records outliers {self.columns_in_words}. An"
             f" outlier has at most {self.max_crowd} records, itself included, within it. If one of"
             f" the {self.n_radii} candidate radii gives just that share, the number of outliers is"
-            f" at most {off} off (95 % confidence), usually far less."
+            f" at most {off:,} off (95 % confidence), usually far less."
         )
 
     @classmethod

@@ -64,7 +64,7 @@ class FoundSubspaces:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
-    """Which column sets hold the most outliers, and how many?
+    """The column sets with the most outliers and, if you ask for it, how many each has.
 
     Guarantee
     ---------
@@ -353,18 +353,18 @@ class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
         named = [listed(some) for some in value.subspaces]
         if value.counts:
             counted = zip(named, value.counts, value.margins, strict=True)
-            named = [f"{name} ({count} ± {within})" for name, count, within in counted]
+            named = [f"{name} ({count:,} ± {within:,})" for name, count, within in counted]
         many = "The column set" if len(named) == 1 else f"The {len(named)} column sets"
         text = f"{many} chosen for the most outliers: {'; '.join(named)}."
         if value.n_candidates == len(named):
             return f"{text} There was no other candidate."
-        text += f" No other of the {value.n_candidates} candidates has"
+        text += f" No other of the {value.n_candidates:,} candidates has"
         if len(self._sizes()) == 1:
             size = len(value.subspaces[0])
             more = self.surely_missing(size, value.n_candidates)
-            return f"{text} {more} more of them (95 % confidence)."
+            return f"{text} {more:,} more of them (95 % confidence)."
         each = [
-            f"{self.surely_missing(size, value.n_candidates)} more ({columns_in_words(size)})"
+            f"{self.surely_missing(size, value.n_candidates):,} more ({columns_in_words(size)})"
             for size in sorted({len(some) for some in value.subspaces})
         ]
         return (

@@ -40,7 +40,7 @@ MARGIN = 0.25  # of the stretch found, added at both ends for the tails too thin
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
-    """Between which values do the bulk of the records lie, column by column?
+    """A range for each column, within which most of its records lie.
 
     Guarantee
     ---------
@@ -95,10 +95,10 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
     def preview(self, domain: Domain) -> Preview:  # noqa: ARG002
         margin = self.count_noise.quantile(CERTAINTY)
         words = (
-            f"Each count that the ranges are read off will have a margin of ± {margin} (95 %"
-            f" confidence). Up to about {self.records_cut} records may be cut off at either end of"
-            " a column. Values more than twice as large as the three octaves with the most records"
-            " are cut off, however many they are."
+            f"Each count that the ranges are read off will have a margin of ± {margin:,} (95 %"
+            f" confidence). Up to about {self.records_cut:,} records may be cut off at either end"
+            " of a column. Values more than twice as large as the three octaves with the most"
+            " records are cut off, however many they are."
         )
         return Preview("each count", margin, typical_share=1 / BINS, words=words)
 
@@ -114,7 +114,7 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
         ranges = [f"{one.name} from {one.shown(one.low)} to {one.shown(one.high)}" for one in value]
         shown = ", ".join(ranges[:6]) + (f" and {len(ranges) - 6} more" if len(ranges) > 6 else "")
         return (
-            f"Most records lie within {shown}. Up to about {self.records_cut} records may lie"
+            f"Most records lie within {shown}. Up to about {self.records_cut:,} records may lie"
             " beyond either end of a column, and any number of far larger ones. A range as wide as"
             " the declared one means that nothing narrower was found."
         )

@@ -53,7 +53,7 @@ class NoisyQuantiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles(Conditional[NoisyQuantiles]):
-    """Below which values do these shares of the records lie, in these columns?
+    """The values below which given shares of the records lie, each with a 95 % interval.
 
     Guarantee
     ---------

@@ -75,7 +75,7 @@ class ValueCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class RareCounts(Query[ValueCounts]):
-    """How many records have each combination of values, or the values of these records?
+    """A count for each combination of values, or of your records; rare ones exactly, if allowed.
 
     Guarantee
     ---------
@@ -195,24 +195,24 @@ class RareCounts(Query[ValueCounts]):
         what = " and ".join(self.columns)
         margin = self.noise.quantile(0.95)
         if value.counts.size == 1 and value.records:
-            told = f"± {margin} records have these values of {what} (95 % confidence)."
+            told = f"± {margin:,} records have these values of {what} (95 % confidence)."
             count = int(value.counts[0])
             if value.noisy[0]:
-                return f"{count} {told}"
-            said = "1 record has" if count == 1 else f"{count} records have"
+                return f"{count:,} {told}"
+            said = "1 record has" if count == 1 else f"{count:,} records have"
             return f"Exactly {said} these values of {what}."
-        others = f"other counts are within ± {margin} (95 % confidence each)"
+        others = f"other counts are within ± {margin:,} (95 % confidence each)"
         asked = "records asked about" if value.records else f"combinations of {what}"
         if self.noisy_from < 2:
             return f"No count of the {asked} is told exactly; {others}."
         rare = value.rare()
         few = f"1 to {self.noisy_from - 1} records"
         if not rare:
-            return f"None of the {value.counts.size} {asked} has {few}; {others}."
+            return f"None of the {value.counts.size:,} {asked} has {few}; {others}."
         named = "; ".join(f"{', '.join(names)} ({count})" for names, count in rare[:MOST_NAMED])
-        rest = f" and {len(rare) - MOST_NAMED} more" if len(rare) > MOST_NAMED else ""
+        rest = f" and {len(rare) - MOST_NAMED:,} more" if len(rare) > MOST_NAMED else ""
         return (
-            f"Exactly {len(rare)} of {value.counts.size} {asked} have {few}: {named}{rest};"
+            f"Exactly {len(rare):,} of {value.counts.size:,} {asked} have {few}: {named}{rest};"
             f" {others}."
         )
 

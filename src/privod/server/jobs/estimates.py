@@ -69,14 +69,14 @@ def is_long(curator: Curator, query: Query[Any], of: str) -> bool:
 def check_work(curator: Curator, query: Query[Any], of: str, limits: Limits) -> None:
     """Refuse what may take too long, too much memory, or be too long to be written and read."""
     domain, most = curator.dataset(of).domain, curator.size_class(of).most_records
-    on = f"On {most} records, as many as its owner declared,"
+    on = f"On {most:,} records, as many as its owner declared,"
     fewer = "Nothing was charged. Ask about fewer column sets or columns, or of a data set that was"
     fewer += " declared to have fewer records"
     numbers = query.most_numbers(domain, most)
     if numbers > limits.answer_numbers:
         raise TooMuchWork(
-            f"{on} the answer may hold {numbers} numbers, and this server writes"
-            f" {limits.answer_numbers} at most (--answer-numbers). {fewer}; fewer bins give fewer"
+            f"{on} the answer may hold {numbers:,} numbers, and this server writes"
+            f" {limits.answer_numbers:,} at most (--answer-numbers). {fewer}; fewer bins give fewer"
             " numbers too."
         )
     seconds = most_seconds(curator, query, of)

@@ -82,11 +82,11 @@ def _on_disk(curator: Curator, file: UploadFile) -> Iterator[Path]:
 
 ONE_AT_A_TIME = (
     "This server takes in a file or makes a report of who is protected, one at a time. Try again"
-    " when it is done, or run `privod` where the curator is."
+    " when it is done, or ask whoever runs the server to do it there (`privod`)."
 )
 TOO_MUCH = (
-    "This took longer, or more memory, than this server allows an owner. Run `privod` where the"
-    " curator is."
+    "This took longer, or more memory, than this server allows an owner. Ask whoever runs the"
+    " server to do it there (`privod`)."
 )
 
 

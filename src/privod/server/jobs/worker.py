@@ -194,8 +194,8 @@ def _scores(released: Any, task: dict[str, Any]) -> bytes:
     taken = scoring.read_records(sent, scorer, CsvDialect(**task["dialect"]))
     if len(taken.rows) > task["most"]:
         raise InvalidData(
-            f"At most {task['most']} records are scored here. Download the answer as JSON and score"
-            " more with `privod score`."
+            f"At most {task['most']:,} records are scored here. Download the answer as JSON and"
+            " score more on your own machine (`privod score`)."
         )
     points, rows = taken.points, taken.rows.tolist()
     found = scoring.score(scorer, points, TARGET)

@@ -67,10 +67,7 @@ class Writers:
     def lengths(self) -> dict[str, int]:
         """How many tasks are waiting or at work, in all and for the token with most of them."""
         with self._change:
-            return {
-                "all": self._waiting.total(),
-                "longest": max(self._waiting.values(), default=0),
-            }
+            return {"all": self._waiting.total(), "longest": max(self._waiting.values(), default=0)}
 
     def close(self) -> None:
         """End the processes; what waits is given up."""

@@ -50,7 +50,7 @@ def do(request: Request, act: Act[Done], *, confirmed: bool) -> Done:
     if isinstance(act, LimitToken):  # another owner's token is nobody's business
         seen = [token.id for token in auth.tokens_seen(curator, visitor)]
         if act.token not in seen:
-            raise NotFound("There is no such token. `privod token list` lists them.")
+            raise NotFound("There is no such token. See the list of tokens (`privod token list`).")
     with acting(visitor.name, visitor.token):
         return curator.do(act, confirmed=confirmed)
 

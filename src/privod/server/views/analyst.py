@@ -23,7 +23,7 @@ from privod.ledger.prices import BEGUN
 from privod.privacy import Guarantee
 from privod.query.catalog import kind_of, query_from_json
 from privod.query.offers import GOALS, offers
-from privod.query.parameters import parameters_of, promise_of
+from privod.query.parameters import gets_of, parameters_of, promise_of
 from privod.query.preview import time_told, worth
 from privod.query.query import Query, canonical_json
 from privod.query.size import size_offer, size_question
@@ -192,6 +192,7 @@ def _question_page(
         dataset=dataset,
         kind=kind,
         promise=promise_of(kind),
+        gets=gets_of(kind),
         examples=_named(kind.examples(dataset.domain), dataset.domain.titles),
         boxes=boxes,
         problem=str(problem) if problem and not at_box else None,

@@ -17,6 +17,7 @@ from privod.errors import InvalidParameter
 from privod.privacy import AddRemove, Replace
 from privod.query.parameters import Parameter, parameters_of
 from privod.query.query import Query, canonical_json
+from privod.server.views.pages import in_browser
 from privod.texts import check_texts
 
 SHOWN = ("columns",)  # beside what is required or differs; the rest is under "More options"
@@ -104,7 +105,7 @@ def _box(
         "name": parameter.name,
         "caption": parameter.name.replace("_", " ").capitalize(),
         "doc": DOCS.get(parameter.kind, parameter.doc.replace("None", "An empty field")),
-        "problem": str(problem) if mine else "",
+        "problem": in_browser(str(problem)) if mine else "",
         "text": text,
         "optional": parameter.optional,
         "more": not (mine or parameter.required or parameter.name in SHOWN) and text == usual,

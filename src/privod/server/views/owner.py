@@ -253,12 +253,7 @@ def _tokens_page(
 ) -> Response:
     curator, visitor = site_of(request).curator, visitor_of(request)
     known = [
-        {
-            "id": each.id,
-            "mine": each.hash == visitor.id,
-            "token": each,
-            "expired": each.expired,
-        }
+        {"id": each.id, "mine": each.hash == visitor.id, "token": each, "expired": each.expired}
         for each in auth.tokens_seen(curator, visitor)
     ]
     names = [each.name for each in curator.datasets() if visitor.sees(each.name)]

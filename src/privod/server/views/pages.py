@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -20,6 +21,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from privod.errors import PrivodError
 from privod.privacy import Adjacency, decimal_text
 from privod.query.catalog import QUERIES
+from privod.query.parameters import gets_of
 from privod.query.query import Query
 from privod.server.authentication import LONGEST_SESSION, form_code
 from privod.server.failures import status_of
@@ -41,6 +43,8 @@ HEADINGS = {
     500: "Something went wrong",
     503: "Not available",
 }
+SHELL = re.compile(r" \((?:[^()]*(?:`|--)[^()]*)\)")
+PROBLEMS = ("problem", "price_problem")  # what a page shows of an error
 CODE_MARK = secrets.token_hex(32)  # that nobody can write into a page
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -65,6 +69,7 @@ def _environment() -> Environment:
     )
     environment.globals["static_version"] = STATIC_VERSION
     filters: dict[str, Callable[..., str]] = {
+        "gets": lambda query: gets_of(type(query)),
         "day": lambda time: time[:10],
         "decimal": _decimal,
         "moment": lambda time: f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M:%S}",
@@ -129,8 +134,13 @@ def fragment(request: Request, template: str, **shown: Any) -> Response:
 def error_page(request: Request, problem: PrivodError, status: int | None = None) -> Response:
     """The one page for everything that goes wrong."""
     status = status or status_of(problem)
-    heading, message = HEADINGS.get(status, "Not possible"), str(problem).split(" `datasets`")[0]
-    return page(request, "error.html", status, heading=heading, message=message)
+    heading = HEADINGS.get(status, "Not possible")
+    return page(request, "error.html", status, heading=heading, problem=str(problem))
+
+
+def in_browser(text: str) -> str:
+    """A message without what only the shell has: that stands in parentheses, wherever it does."""
+    return SHELL.sub("", text)
 
 
 def redirect(path: str) -> RedirectResponse:
@@ -159,7 +169,8 @@ def _common(request: Request, shown: Mapping[str, Any]) -> dict[str, Any]:
         "root": site.prefix,
         "cannot_write": not site.is_present,
     }
-    return blank | {"visitor": request.scope.get("visitor")} | dict(shown)
+    told = {name: in_browser(shown[name]) for name in PROBLEMS if shown.get(name)}
+    return blank | {"visitor": request.scope.get("visitor")} | dict(shown) | told
 
 
 def answer_path(of: str, query: Query[Any]) -> str:

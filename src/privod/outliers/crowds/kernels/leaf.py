@@ -106,13 +106,7 @@ def clear_workspace(work: Workspace) -> None:
 
 @njit(cache=True, nogil=True, inline="always")
 def _enter_frame(
-    queries: Floats,
-    chosen: Ints,
-    count: int,
-    node: int,
-    tree: Tree,
-    tiles: Tiles,
-    work: Workspace,
+    queries: Floats, chosen: Ints, count: int, node: int, tree: Tree, tiles: Tiles, work: Workspace
 ) -> None:
     """Move the chosen queries into a frame, unless they are in it already."""
     for c in range(count):
@@ -169,15 +163,9 @@ def meet_leaf(
                 q = chosen[c + lane]
                 for j in range(depth):
                     work.group[j, lane] = work.moved[q, j]
-                work.group_sure[lane], work.group_maybe[lane] = (
-                    work.sure[q],
-                    work.maybe[q],
-                )
+                work.group_sure[lane], work.group_maybe[lane] = (work.sure[q], work.maybe[q])
             else:
-                work.group_sure[lane], work.group_maybe[lane] = (
-                    np.nan,
-                    np.inf,
-                )  # nobody is near
+                work.group_sure[lane], work.group_maybe[lane] = (np.nan, np.inf)  # nobody is near
         near[:] = 0
         far[:] = 0
         for tile in range(first, last):
