@@ -246,7 +246,7 @@ def test_conditions_see_records_clipped_and_filled() -> None:
         ({"amuont": {"from": 1}}, "Did you mean 'amount'"),
         ({"country": []}, "must list values of 'country'"),
         ({"country": {"from": "A"}}, "which has no order"),
-        ({"amount": [1, 2]}, "must give 'amount' two ends"),
+        ({"amount": [1, 2]}, "must give 'amount' an end"),
         ({"amount": {"from": 2, "to": 1}}, "ends in their order"),
         ({"amount": {"from": None}}, "an end, from or to"),
         ({"amount": {"above": 1}}, "ends as from and to"),

@@ -77,9 +77,8 @@ class Conditions:
                 rule = f"must list values of {name!r}, which has no order"
                 raise InvalidParameter("where", rule, tuple(wanted), FORM)
             if kind == "among" and not isinstance(column, Categorical | Ordinal):
-                way_out = f"Write {{{name!r}: {{'from': ..., 'to': ...}}}}."
-                rule = f"must give {name!r} two ends"
-                raise InvalidParameter("where", rule, tuple(wanted), way_out)
+                rule = f"must give {name!r} an end, from or to"
+                raise InvalidParameter("where", rule, tuple(wanted), FORM)
             ends = [column.number(value) for value in wanted if value is not None]
             if kind == "between" and ends != sorted(ends):
                 rule = f"must give {name!r} ends in their order"
