@@ -208,7 +208,7 @@ def test_a_file_that_was_only_touched_is_read_whole_and_stands(tmp_path: Path) -
 def test_names_and_versions_of_one_table_share_one_ledger(tmp_path: Path) -> None:
     folder = lake(tmp_path / "lake", rows_of(300))
     with opened(tmp_path, str(folder)) as curator:
-        with pytest.raises(AlreadyExists, match="--continues stays"):
+        with pytest.raises(AlreadyExists, match=r"continue 'stays' \(--continues\)"):
             curator.register("again", InPlace(f"{folder}/"), PLAIN, confirmed=True)
         curator.register("v2", InPlace(str(folder)), PLAIN, continues="stays", confirmed=True)
         assert curator.budget("v2") == curator.budget("stays")
@@ -221,12 +221,12 @@ def test_a_part_of_a_table_and_another_spelling_share_its_ledger(tmp_path: Path)
     folder = lake(tmp_path / "lake", rows_of(300))
     duck = duckdb_of(tmp_path / "stays.duckdb", rows_of(60))
     with opened(tmp_path, str(folder)) as curator:
-        with pytest.raises(AlreadyExists, match="--continues stays"):
+        with pytest.raises(AlreadyExists, match=r"continue 'stays' \(--continues\)"):
             curator.register("part", InPlace(str(folder / "part-1.parquet")), PLAIN, confirmed=True)
-        with pytest.raises(AlreadyExists, match="--continues stays"):
+        with pytest.raises(AlreadyExists, match=r"continue 'stays' \(--continues\)"):
             curator.register("whole", InPlace(str(tmp_path)), PLAIN, confirmed=True)
         curator.register("duck", InPlace(duck), PLAIN, confirmed=True)
-        with pytest.raises(AlreadyExists, match="--continues duck"):
+        with pytest.raises(AlreadyExists, match=r"continue 'duck' \(--continues\)"):
             curator.register("more", InPlace(duck.replace("#s", "#S")), PLAIN, confirmed=True)
 
 
@@ -320,7 +320,7 @@ def test_versions_of_delta_share_one_ledger_and_a_vacuumed_one_is_refused(tmp_pa
     with opened(tmp_path, where) as curator:
         table = deltalake.DeltaTable(tmp_path / "delta")
         table.delete("height > 5")
-        with pytest.raises(AlreadyExists, match="--continues stays"):
+        with pytest.raises(AlreadyExists, match=r"continue 'stays' \(--continues\)"):
             curator.register("later", InPlace(where), PLAIN, confirmed=True)
         curator.register("later", InPlace(where), PLAIN, continues="stays", confirmed=True)
         assert curator.ask(ASK, of="stays").release is not None  # files of a version stay

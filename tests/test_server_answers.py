@@ -169,7 +169,7 @@ def test_what_is_missing_is_said_beside_the_scores(analyst: Browser) -> None:
         ("age,weight\n1\n", "not as many cells as the header"),
         ("age,weight\n1,\n", "without a declared value"),
         ("age;weight\n1;2\n", "Its header is separated by"),
-        ("age,weight\n" + "1,2\n" * (MOST_SCORED + 1), f"At most {MOST_SCORED} records"),
+        ("age,weight\n" + "1,2\n" * (MOST_SCORED + 1), f"At most {MOST_SCORED:,} records"),
     ],
 )
 def test_records_that_cannot_be_scored_are_refused_with_a_reason(
