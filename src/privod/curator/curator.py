@@ -127,7 +127,7 @@ class Curator:
         if not create and database is None and not holds_ledger(directory):
             raise NotFound(
                 f"There is no curator in {str(directory)!r}. Check the directory (--at, PRIVOD_AT),"
-                " or begin the address of a server with http://. `privod register` starts a curator."
+                " or begin the address of a server with http://. `privod register` starts one."
             )
         if read_only and database is None:
             witnesses = witnesses_of(directory, None, "", witness).as_they_are()

@@ -210,10 +210,9 @@ class Intake:
     def __init__(self, domain: Domain, dialect: CsvDialect | None = None) -> None:
         self.domain = domain
         dialect = dialect or CsvDialect()
-        self.marks = self._decimal, self._thousands = dialect.marks
+        self.marks = self._decimal, _ = dialect.marks
         self._quote = dialect.quote
-        # quoted ids, and records: read, of nobody, incomplete and complete
-        self._records = np.zeros(5, np.int64)
+        self._records = np.zeros(5, np.int64)  # quoted ids, read, nobody's, incomplete, complete
         # missing, filled, clipped, undeclared
         self._cells = np.zeros((len(domain.columns), 4), np.int64)
         self._ends = np.full((len(domain.columns), 2), (np.inf, -np.inf))
@@ -259,8 +258,8 @@ class Intake:
             ColumnReport(column.name, *(*tally.tolist(), bool(alike)))
             for column, tally, alike in zip(self.domain.columns, self._cells, constant, strict=True)
         )
-        capped = complete - kept
-        report = IntakeReport(read, kept, 0, 0, nobody, incomplete, capped, 0, columns, quoted)
+        lost = 0, 0, nobody, incomplete, complete - kept, 0
+        report = IntakeReport(read, kept, *lost, columns, quoted)
         return report if lines is None else report.with_lines(lines)
 
     def tally(self) -> tuple[Any, ...]:
@@ -289,8 +288,7 @@ class Intake:
     def _numbers(
         self, cells: pa.Array, column: Numeric, tally: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        found = numbers_of(cells, column, self._decimal, self._thousands)
-        values = np.require(found, requirements="W")
+        values = np.require(numbers_of(cells, column, *self.marks), requirements="W")
         missing, clipped = mark(values, column.low, column.high)
         tally += (missing, 0 if column.fill is None else missing, clipped, 0)
         return values

@@ -152,8 +152,6 @@ _NO_PAGES: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
 }
-
-
 _PATIENT = {"distributed.comm.timeouts.connect": "300s"}  # workers of ours start, however busy
 
 

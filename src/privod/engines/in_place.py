@@ -73,8 +73,7 @@ class SourceInPlace(ABC):
         self.domain = Domain.from_json(place["domain"])
         self.pieces = manifest.size.partitions(len(self.domain.columns))
 
-    @classmethod
-    def sealed(cls, _folder: Path, _salt: bytes, _about: dict[str, Any]) -> tuple[str, ...]:
+    def sealed(self) -> tuple[str, ...]:
         """Seal what lies there, before it is read; the first seal is that of the bits."""
         return ("",)
 
@@ -169,15 +168,15 @@ class FilesInPlace(SourceInPlace):
         super().__init__(folder, salt, manifest)
         self._footers: dict[int, pa_parquet.FileMetaData] = {}
 
-    @classmethod
-    def sealed(cls, folder: Path, salt: bytes, about: dict[str, Any]) -> tuple[str, ...]:
+    def sealed(self) -> tuple[str, ...]:
         """Seal the files where they lie; the seals of their pieces are kept in our folder."""
-        paths = [Path(file["path"]) for file in about["files"]]
 
         def seal(place: int) -> str:
-            return seal_in_place(paths[place], salt, place + 1, _seals(folder, place + 1))
+            path, seals = Path(self._place["files"][place]["path"]), _seals(self._folder, place + 1)
+            return seal_in_place(path, self._salt, place + 1, seals, self._marks)
 
-        return ("", *in_threads(seal, len(paths)))
+        self._seals = "", *in_threads(seal, len(self._place["files"]))
+        return self._seals
 
     @cached_property
     def _groups(self) -> list[tuple[int, int, int, int]]:

@@ -220,17 +220,22 @@ def sealed_again(path: Path, salt: bytes, number: int, seals: Path | None = None
     return _file_seal(salt, number, size, found)
 
 
-def seal_in_place(path: Path, salt: bytes, number: int, seals: Path) -> str:
+def seal_in_place(path: Path, salt: bytes, number: int, seals: Path, marks: Marks) -> str:
     """Seal a file that somebody else wrote; the seals of its pieces are written to `seals`."""
-    found, size = _seals_of(path, salt, number)
+    met: list[Any] = []
+    found, size = _seals_of(path, salt, number, lambda one: met.append(marks.of(memoryview(one))))
     seals.write_bytes(found)
-    return _file_seal(salt, number, size, found)
+    seal = _file_seal(salt, number, size, found)
+    marks.of_file(salt, number, size, seal, seals)[1][:] = np.reshape(met, (-1, 2))
+    return seal
 
 
-def _seals_of(path: Path, salt: bytes, number: int) -> tuple[bytes, int]:
+def _seals_of(path: Path, salt: bytes, number: int, met: Any = None) -> tuple[bytes, int]:
     seals, size = bytearray(), 0
     with path.open("rb") as file:
         while piece := file.read(PIECE):
+            if met is not None:
+                met(piece)
             seals += _piece_seal(salt, number, len(seals) // SEAL_BYTES, piece)
             size += len(piece)
     return bytes(seals), size

@@ -79,9 +79,10 @@ def refer_to_rows(
     if place.kind == "spark":
         return refer_to_table(salt, intake, about, size, engine)
     kind = SOURCES[place.kind]
-    found = Manifest(size, (), kind.sealed(folder, salt, about), place=about)
-    marker = _Marker(folder, salt, intake, size, about["rows"])
+    found = Manifest(size, (), (), place=about)
     source = kind(folder, salt, found)
+    found = replace(found, seals=source.sealed())
+    marker = _Marker(folder, salt, intake, size, about["rows"])
     portions = _batches(source.portions())
     if intake.domain.person is None:
         marker.mark(portions)
