@@ -205,7 +205,8 @@ class SealedReader(io.RawIOBase):
         if (marks == known).all():
             return
         for place in np.flatnonzero((marks != known).any(axis=1)).tolist():
-            seal = self._seals[(first + place) * SEAL_BYTES :][:SEAL_BYTES]
+            at = (first + place) * SEAL_BYTES
+            seal = self._seals[at : at + SEAL_BYTES]
             piece = view[place * PIECE : (place + 1) * PIECE]
             if _piece_seal(self._salt, self._number, first + place, piece) != seal:
                 raise InvalidData(CHANGED)
