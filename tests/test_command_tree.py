@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # slow: left out by `make quick`
 import json
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,7 +65,8 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
         yield path, command
 
 
-TREE = dict(leaves(get_command(app)))
+COMMANDS = get_command(app)
+TREE = dict(leaves(COMMANDS))
 
 
 def kind_of(parameter: Any) -> str:
@@ -102,10 +105,19 @@ def trials(path: tuple[str, ...], command: Any) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def house(furnished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a curator, a data set in it, and files of every kind."""
+    shutil.copytree(furnished, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PRIVOD_AT", str(tmp_path / "curator"))
+    _without_long_work(monkeypatch)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, made once."""
+    tmp_path = tmp_path_factory.mktemp("house")
     with Curator.open(tmp_path / "curator") as curator:
         curator.register("patients", ROWS, DOMAIN, most_records=1000)
         curator.open_budget("patients", AddRemove(), Loss(3))
@@ -116,7 +128,6 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "rows.csv").write_text("age,sex\n30,f\n40,m\n")
     (tmp_path / "garbage.json").write_bytes(bytes(range(256)) * 4)
     (tmp_path / "folder").mkdir()
-    _without_long_work(monkeypatch)
     return tmp_path
 
 
@@ -126,6 +137,8 @@ def _without_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("privod.server.serve.serve", lambda *_, **__: None)
     monkeypatch.setattr("privod.agent.agent_server", lambda _: SimpleNamespace(run=int))
     monkeypatch.setattr("privod.joint.exact.engine._do", lambda *_: None)
+    for place in ("typer.main", "privod.cli.app"):  # which make the tree again for each line
+        monkeypatch.setattr(sys.modules[place], "get_command", lambda _: COMMANDS)
 
 
 def said(line: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Any) -> str:
