@@ -128,7 +128,7 @@ class GradedCount(CrowdCount[GradedOutliers]):
     def sentence(self, value: GradedOutliers) -> str:
         margin = self.margin(value.n_columns, value.n_groups)
         return (
-            f"{value.count:.4g} ± {margin:.3g} is the graded count of outliers"
+            f"{value.count:,.1f} ± {margin:,.1f} is the graded count of outliers"
             f" {self.columns_in_words} (95 % confidence). A record counts 1 with at most"
             f" {self.max_crowd} records, itself included, {self.radius_in_words}. It counts"
             f" 1/{self.n_grades} less for each further one, so this is not a number of records."
