@@ -64,7 +64,7 @@ class FoundSubspaces:
 
 @dataclass(frozen=True, kw_only=True)
 class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
-    """The column sets with the most outliers and, if you ask for it, how many each has.
+    """By noisy counts, the column sets with the most outliers and, if asked for, how many each has.
 
     Guarantee
     ---------

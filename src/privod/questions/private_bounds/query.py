@@ -40,7 +40,7 @@ MARGIN = 0.25  # of the stretch found, added at both ends for the tails too thin
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
-    """A range for each column, within which most of its records lie.
+    """An estimated range for each column, within which most of its records lie.
 
     Guarantee
     ---------

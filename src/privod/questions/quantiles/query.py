@@ -53,7 +53,7 @@ class NoisyQuantiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles(Conditional[NoisyQuantiles]):
-    """The values below which given shares of the records lie, each with a 95 % interval.
+    """Estimates of the values below which given shares of the records lie, with 95 % intervals.
 
     Guarantee
     ---------
