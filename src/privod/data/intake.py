@@ -210,7 +210,8 @@ class Intake:
     def __init__(self, domain: Domain, dialect: CsvDialect | None = None) -> None:
         self.domain = domain
         dialect = dialect or CsvDialect()
-        self.marks = self._decimal, _ = dialect.marks
+        self.marks = dialect.marks
+        self._decimal = dialect.marks[0]
         self._quote = dialect.quote
         self._records = np.zeros(5, np.int64)  # quoted ids, read, nobody's, incomplete, complete
         # missing, filled, clipped, undeclared
@@ -258,8 +259,18 @@ class Intake:
             ColumnReport(column.name, *(*tally.tolist(), bool(alike)))
             for column, tally, alike in zip(self.domain.columns, self._cells, constant, strict=True)
         )
-        lost = 0, 0, nobody, incomplete, complete - kept, 0
-        report = IntakeReport(read, kept, *lost, columns, quoted)
+        report = IntakeReport(
+            read=read,
+            kept=kept,
+            wrong_cells=0,
+            too_long=0,
+            nobody=nobody,
+            incomplete=incomplete,
+            capped=complete - kept,
+            open_quotes=0,
+            columns=columns,
+            quoted_ids=quoted,
+        )
         return report if lines is None else report.with_lines(lines)
 
     def tally(self) -> tuple[Any, ...]:
