@@ -26,8 +26,8 @@ class Queries(NamedTuple):
 @njit(cache=True, nogil=True)
 def bound_box(points: Floats, low: Floats, high: Floats) -> None:
     """Write the bounding box of the points into low and high."""
-    low[:] = points[0]
-    high[:] = points[0]
+    for j in range(points.shape[1]):
+        low[j] = high[j] = points[0, j]
     for i in range(1, points.shape[0]):
         for j in range(points.shape[1]):
             low[j] = min(low[j], points[i, j])

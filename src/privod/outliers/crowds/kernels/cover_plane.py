@@ -103,7 +103,8 @@ def _densest_in(
     square = float(reach) * float(reach)
     smallest = side / 2**halvings
     pool = np.empty(4 * size + 64, np.int64)
-    pool[:size] = np.arange(size)
+    for i in range(size):
+        pool[i] = i
     corners = np.empty((4 * halvings + 4, 3))  # low corner and side of a box that waits ...
     promised = np.empty(4 * halvings + 4, np.int64)  # ... at most how many a center of it reaches
     sure = np.empty(4 * halvings + 4, np.int64)  # ... how many all centers of its parent reach

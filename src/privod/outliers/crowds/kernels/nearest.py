@@ -75,12 +75,14 @@ def walk_to_cap(
                     n_hungry = _keep_below(counts, cap, hungry, n_hungry)
                 continue
             n_picked = n_hungry
-            picked[:n_hungry] = hungry[:n_hungry]
+            for i in range(n_hungry):
+                picked[i] = hungry[i]
             if box_gap(high, low, tree.low, tree.high, node) > square:
                 if n_hungry < n_columns:
                     n_columns = n_hungry
                     for i in range(n_hungry):
-                        columns[:, i] = queries[hungry[i]]
+                        for j in range(d):
+                            columns[j, i] = queries[hungry[i], j]
                 measure_gaps(columns, n_hungry, tree.low, tree.high, node, gaps)
                 n_picked = _pick(hungry, n_hungry, gaps, square, picked)
             if n_picked > 0:

@@ -116,8 +116,8 @@ def split(points: Floats, leaf_size: int, nodes: Nodes, node: int) -> None:
     a, b = nodes.first[node], nodes.end[node]
     start, stop = a * leaf_size, min(b * leaf_size, points.shape[0])
     low, high = nodes.low[node], nodes.high[node]
-    low[:] = points[nodes.order[start]]
-    high[:] = low
+    for j in range(points.shape[1]):
+        low[j] = high[j] = points[nodes.order[start], j]
     for i in range(start + 1, stop):
         row = nodes.order[i]
         for j in range(points.shape[1]):

@@ -47,7 +47,8 @@ def walk(
         clear_workspace(work)
         for i in range(m):
             pool[i] = i
-            columns[:, i] = queries[i]
+            for j in range(d):
+                columns[j, i] = queries[i, j]
         stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, 0, m, 0
         top = 1
         while top > 0:
@@ -91,7 +92,8 @@ def walk(
             stack[top + 1, 0], stack[top + 1, 1], stack[top + 1, 2] = node + 1, place, count
             stack[top, 3], stack[top + 1, 3] = level + 1, level + 1
             top += 2
-        credit[begin : begin + m] += counts[:m]
+        for i in range(m):
+            credit[begin + i] += counts[i]
     if own:
         _hand_down(passed, tree, credit)
     return credit
@@ -106,4 +108,5 @@ def _hand_down(passed: Ints, tree: Tree, credit: Ints) -> None:
             passed[tree.right[node]] += passed[node]
         else:
             start = tree.first[node] * tree.leaf_size
-            credit[start : start + tree.leaf_size] += passed[node]
+            for i in range(start, min(start + tree.leaf_size, credit.size)):
+                credit[i] += passed[node]
