@@ -6,7 +6,7 @@ A curator is filled with so many answered questions about a data set whose name,
 categories are as long as they may be. Then every page in the server's table of routes is opened in
 Chromium by each role, light and dark, wide and narrow (`tests/browser/test_many.py`): nothing may
 reach beyond the screen, be too pale to read, lack a label, or be found by axe-core where that is
-installed. The pictures are in out/screenshots. Needs Chromium.
+installed. The pictures are in out/screenshots, or where PRIVOD_SCREENSHOTS says. Needs Chromium.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def main() -> None:
     began = time.monotonic()
     os.chdir(TEST.parents[2])
     os.environ["PRIVOD_CONSOLE_QUESTIONS"] = str(questions)
+    os.environ.setdefault("PRIVOD_SCREENSHOTS", "out/screenshots")
     failed = pytest.main(["-n", "0", "-rs", str(TEST), *few])
     print(f"figure console_questions {questions}")
     print(f"figure console_seconds {time.monotonic() - began:.3g}")

@@ -10,11 +10,9 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client as McpClient
-from mcp import StdioServerParameters
 
 from privod.agent import Agent, Allowance, agent_server
 from privod.client import connect
@@ -22,6 +20,9 @@ from privod.errors import BudgetExceeded, NotAllowed
 from privod.privacy import AddRemove, Loss
 from privod.server.authentication import create_token
 from tests.running_server import Running, running
+
+if TYPE_CHECKING:  # else imported by tests: every worker would spend the time to find them
+    from mcp import Client as McpClient
 
 NAME = "an agent's"
 TOOLS = {"datasets", "questions", "preview", "price", "ask", "budget", "release"}
@@ -51,11 +52,12 @@ def talk(
     alone: str = "0.1",
 ) -> Any:
     """What a visit by the protocol's own client gives, in one process."""
+    from mcp import Client
 
     async def whole() -> Any:
         with connect(server.url, server.token("analyst")) as client:
             agent = Agent(client, Allowance(Loss(most, "1e-6"), Loss(alone, "1e-6")))
-            async with McpClient(agent_server(agent)) as session:
+            async with Client(agent_server(agent)) as session:
                 return await visit(session)
 
     return asyncio.run(whole())
@@ -200,6 +202,8 @@ def test_a_name_among_the_parameters_does_not_replace_the_question(server: Runni
 
 
 def test_the_command_serves_an_agent_over_standard_input_and_output(server: Running) -> None:
+    from mcp import Client, StdioServerParameters
+
     command = StdioServerParameters(
         command=sys.executable,
         args=["-c", "from privod.cli import main; main()", "mcp", "--at", server.url],
@@ -207,7 +211,7 @@ def test_the_command_serves_an_agent_over_standard_input_and_output(server: Runn
     )
 
     async def visit() -> set[str]:
-        async with McpClient(command) as session:
+        async with Client(command) as session:
             (data,) = told(await session.call_tool("datasets", {}))
             assert data["name"] == "patients"
             return {tool.name for tool in (await session.list_tools()).tools}

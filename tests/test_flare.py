@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ from privod.joint.transport.channel import Meeting
 from privod.joint.transport.memory import MemoryChannel
 from privod.questions.detector_profile.release import NoisyProfile
 
-flare = pytest.importorskip("privod.joint.flare", reason="needs nvflare")
+if find_spec("nvflare") is None:  # and imported by tests: every worker would spend the time
+    pytest.skip("needs nvflare", allow_module_level=True)
 
 NAMES = ["ahus", "bern", "cork"]
 COLUMNS = ("x", "y", "z")
@@ -43,6 +45,8 @@ if __name__ == "__main__":
 
 def site(folder: Path) -> tuple[JointDetector, Roster]:
     """Everybody's files, in one folder; nobody has approved anything yet."""
+    from privod.joint.flare import write_job
+
     write_pki(folder / "pki", NAMES, "hub", "127.0.0.1:1")
     domain = Domain(tuple(Numeric(name, -50, 50, fill=0.0) for name in COLUMNS))
     (folder / "domain.json").write_text(json.dumps(domain.to_json()))
@@ -67,7 +71,7 @@ def site(folder: Path) -> tuple[JointDetector, Roster]:
     (folder / f"privod-{SERVER}.json").write_text(json.dumps(own))
     asked = JointDetector(columns=COLUMNS, epsilon=20, target_fraction=0.01)
     roster = Roster.load(folder / "pki" / "roster.json")
-    flare.write_job(folder / "job", asked, roster, domain)
+    write_job(folder / "job", asked, roster, domain)
     return asked, roster
 
 
@@ -82,6 +86,8 @@ def approve(folder: Path, names: list[str], asked: JointDetector, roster: Roster
 
 def simulated(folder: Path) -> str:
     """Run the job in the simulator, where every site lets our classes in; return its log."""
+    from privod.joint.flare import SITES_VARIABLE
+
     for name in (".", "server", *NAMES):
         local = folder / "ws" / name / "local"
         local.mkdir(parents=True)
@@ -89,7 +95,7 @@ def simulated(folder: Path) -> str:
         (local / "resources.json").write_text(json.dumps(allowed))
     done = subprocess.run(
         [sys.executable, "-c", SIMULATE, str(folder / "job"), str(folder / "ws"), ",".join(NAMES)],
-        env={**os.environ, flare.SITES_VARIABLE: str(folder), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, SITES_VARIABLE: str(folder), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -154,9 +160,11 @@ def test_a_site_file_must_name_approvals(tmp_path: Path) -> None:
 
 
 def test_a_job_folder_is_not_overwritten(tmp_path: Path) -> None:
+    from privod.joint.flare import write_job
+
     asked, roster = site(tmp_path)
     with pytest.raises(AlreadyExists, match="new folder"):
-        flare.write_job(tmp_path / "job", asked, roster)
+        write_job(tmp_path / "job", asked, roster)
 
 
 def test_the_shell_writes_the_same_job(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ class Report:
             "machine": f"{os.cpu_count()} cores, {platform.machine()}",
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "quick": quick,
-            "code": digest(Path(__file__).with_name(f"{name}.py")),
+            "code": "" if quick else digest(Path(__file__).with_name(f"{name}.py")),
         }
 
     def table(self, name: str, rows: Sequence[Row], title: str = "") -> None:
@@ -65,8 +65,9 @@ class Report:
             print("  ".join(cell.ljust(12) for cell in line), flush=True)
 
     def picture(self, name: str, figure: Figure) -> None:
-        """Write one picture."""
-        (self.folder / f"{name}.png").write_bytes(small_png(figure))
+        """Write one picture, a small one if it may be shown on a page."""
+        drawn = png if self._said["quick"] else small_png
+        (self.folder / f"{name}.png").write_bytes(drawn(figure))
 
 
 def small_png(figure: Figure) -> bytes:

@@ -1,7 +1,7 @@
 """The console in Chromium, from an owner's registration to an analyst's answer.
 
-Every page is looked at light and dark, wide and narrow. Light and wide, dark and narrow, it is
-photographed into out/screenshots.
+Every page is looked at light and dark, wide and narrow. If PRIVOD_SCREENSHOTS names a folder, it is
+photographed into that, light and wide, dark and narrow.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from privod.server.jobs.answers import Answers
 from privod.server.jobs.jobs import Turn
 from privod.server.limits import BeingDrawn
 from privod.server.views.pages import answer_path
+from tests.browser import visiting
 from tests.browser.visiting import MILLISECONDS, TWO_LOOKS, Visit
 from tests.patience import PATIENCE
 from tests.running_server import Running, running
@@ -456,6 +457,17 @@ def test_the_page_cannot_be_framed_and_runs_no_foreign_script(
     assert any("Content Security Policy" in complaint for complaint in visit.complaints)
     visit.complaints.clear()
     visit.end()
+
+
+def test_pages_are_photographed_for_whoever_wants_to_see_them(
+    server: Running, chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(visiting, "SCREENSHOTS", str(tmp_path / "seen"))
+    visit = Visit.begin(chromium, server.url)
+    visit.photograph("sign-in")
+    visit.end()
+    seen = sorted(path.name for path in (tmp_path / "seen").iterdir())
+    assert seen == ["sign-in-dark.png", "sign-in-light.png"]
 
 
 def test_the_pictures_list_is_complete() -> None:

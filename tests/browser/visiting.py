@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 from tests.patience import PATIENCE
 
-SCREENSHOTS = Path("out/screenshots")
+SCREENSHOTS = os.environ.get("PRIVOD_SCREENSHOTS")  # a folder, if somebody wants to see them
 WIDE, NARROW, HEIGHT = 1280, 390, 800
 Look = tuple[Literal["light", "dark"], int]
 EVERY_LOOK: tuple[Look, ...] = (
@@ -111,18 +112,14 @@ class Visit:
             self.page.click(what)
 
     def photograph(self, name: str, looks: Sequence[Look] = EVERY_LOOK) -> None:
-        """Check in some looks what can be checked without eyes; photograph two of them.
-
-        Nothing is asserted of a picture, and most of the processor's time goes into pictures.
-        """
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        """Check in some looks what can be checked without eyes; photograph two of them for eyes."""
         self.page.wait_for_load_state()  # a page is there before its end is
         for scheme, width in looks:
             self.page.set_viewport_size({"width": width, "height": HEIGHT})
             self.page.emulate_media(color_scheme=scheme)
             self.page.wait_for_function(LOADED)
-            if (scheme, width) in TWO_LOOKS:
-                path = SCREENSHOTS / f"{name}-{scheme}.png"
+            if SCREENSHOTS and (scheme, width) in TWO_LOOKS:
+                path = Path(SCREENSHOTS) / f"{name}-{scheme}.png"
                 self.page.screenshot(path=path, full_page=True, animations="disabled")
             beyond = self.page.evaluate("document.documentElement.scrollWidth")
             assert beyond <= width, f"{name} is {beyond} wide on a screen of {width}"
