@@ -43,15 +43,17 @@ types: $(VENV)/ready-test
 system: $(VENV)/ready-test
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	  wanted=""; \
-	  command -v chromium > /dev/null || wanted="$$wanted chromium"; \
+	  command -v chromium-headless-shell > /dev/null || wanted="$$wanted chromium-headless-shell"; \
 	  ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || wanted="$$wanted postgresql"; \
 	  command -v java > /dev/null || wanted="$$wanted openjdk-17-jre-headless"; \
 	  command -v nginx > /dev/null || wanted="$$wanted nginx-light"; \
 	  command -v caddy > /dev/null || wanted="$$wanted caddy"; \
 	  if [ -n "$$wanted" ]; then \
 	    apt-get update -qq; \
-	    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$wanted > /dev/null \
-	    || echo "not installed:$$wanted"; \
+	    for one in $$wanted; do \
+	      DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$one > /dev/null \
+	      || echo "not installed: $$one"; \
+	    done; \
 	  fi; \
 	fi
 	@test -e out/axe/node_modules || ! command -v npm > /dev/null \

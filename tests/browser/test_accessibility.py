@@ -45,7 +45,7 @@ PAGES = {
 }
 
 pytestmark = [
-    pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt-get install chromium"),
+    pytest.mark.skipif(not CHROMIUM, reason="needs chromium-headless-shell"),
     pytest.mark.skipif(
         not AXE.exists(), reason="needs axe-core: npm install --prefix out/axe axe-core@4"
     ),

@@ -52,7 +52,7 @@ BESIDE = {  # the same pages further on, and with something in them
     "auditor": [],
 }
 
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium: apt-get install chromium")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs chromium-headless-shell")
 
 
 @pytest.fixture(scope="module")
