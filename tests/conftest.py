@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import typer.testing
 from benchmarks._folder import data_folder, data_frame
 from hypothesis import settings
+from typer.main import get_command
 
 # A shared machine is slow at times; CI repeats the same examples so that a failure stays a failure.
 settings.register_profile("privod", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -20,6 +22,9 @@ settings.load_profile("privod")
 
 # Spark runs for seconds in tests: less time is spent on compiling Java, and on its threads.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# The command line is built once: Typer would build forty commands anew for each line of a test.
+typer.testing._get_command = cache(get_command)  # type: ignore[attr-defined]
 
 # What is collected stays to the end: a fifth of collection went into looking for garbage in it.
 gc.disable()

@@ -34,7 +34,7 @@ from privod.query.query import Query, canonical_json
 from privod.registry import question
 
 PROOFS = Path(__file__).parent.parent / "docs" / "proofs"
-AUDIT_PAIRS = 100  # `privod audit` replays 10,000
+AUDIT_PAIRS = 200  # `privod audit` replays 10,000
 
 SMALL = Domain(
     (
