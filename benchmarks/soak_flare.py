@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from privod.data import Domain, Numeric
 from privod.errors import Unavailable
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.detector.question import JointDetector
+from privod.joint.exact.forwarder import free_port
 from privod.joint.results import check_one_run
 from privod.joint.roster import Member, Roster
 from privod.joint.transport.channel import Patience
@@ -54,13 +54,6 @@ ALLOWED = {"class_allow_list": ["nvflare.", "privod.joint.flare."]}
 def domain() -> Domain:
     """What is public about everybody's rows."""
     return Domain(tuple(Numeric(name, -50, 50, fill=0.0) for name in COLUMNS))
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as some:
-        some.bind(("127.0.0.1", 0))
-        return int(some.getsockname()[1])
 
 
 def provision(place: Path) -> Path:

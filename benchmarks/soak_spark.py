@@ -17,7 +17,6 @@ import argparse
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -39,6 +38,7 @@ from privod.data.folding import CellCounts
 from privod.engines import InPlace, open_rows
 from privod.engines.size import IN_MEMORY
 from privod.engines.spark_cluster import SparkCluster
+from privod.joint.exact.forwarder import free_port
 from privod.ledger import store
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
@@ -52,13 +52,6 @@ DOMAIN = Domain((*(Numeric(name, -4, 4) for name in NAMES), Categorical("kind", 
 ASKED = DetectorProfile(columns=NAMES, epsilon=1)
 COUNTS = CellCounts((("n0", Equal(-4, 4, 20)),))
 PATIENCE = 600.0  # seconds, on however busy a machine
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -13,11 +13,16 @@ import pyarrow as pa
 import pytest
 import typer.testing
 from benchmarks._folder import data_folder, data_frame
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from typer.main import get_command
 
 # A shared machine is slow at times; CI repeats the same examples so that a failure stays a failure.
-settings.register_profile("privod", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile(
+    "privod",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("privod")
 
 # Spark runs for seconds in tests: less time is spent on compiling Java, and on its threads.

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privod.audit import replay_audit
@@ -141,7 +141,7 @@ def test_it_survives_json(query: Query[Any]) -> None:
 
 
 @pytest.mark.parametrize("query", small_examples, ids=lambda query: query.name)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(table=tables)
 def test_it_never_fails_because_of_rows(query: Query[Any], table: Table) -> None:
     query.check(SMALL)

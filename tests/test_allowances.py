@@ -363,7 +363,9 @@ steps = st.one_of(
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(plan=st.lists(steps, max_size=10), accounting=st.sampled_from(["sums", "zcdp"]))
 def test_no_sequence_of_steps_leaves_a_data_set_dead_while_budget_is_left(

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from privod.curator import Curator
+from privod.joint.exact.forwarder import free_port
 from privod.server.sample import DATASET, sample
 from privod.server.serve import Listening
 from tests.certificates import NAME, self_signed
@@ -57,12 +57,6 @@ http {{
     include {example};
 }}
 """
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @contextmanager

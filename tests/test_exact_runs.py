@@ -26,9 +26,9 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.contributions import Contributions
-from privod.joint.exact import protocol
+from privod.joint.exact import forwarder, protocol
 from privod.joint.exact.engine import READY, EngineProcess, home
-from privod.joint.exact.forwarder import Requests, _free_port, _varint
+from privod.joint.exact.forwarder import Requests, _varint, free_port
 from privod.joint.exact.question import NOT_PROTECTED, ExactOutliers, ExactResult
 from privod.joint.pki import write_pki
 from privod.joint.question import Seat
@@ -129,6 +129,11 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     monkeypatch.setattr(protocol, "opened", noting_opened)
     monkeypatch.setattr(protocol._Run, "share", noting_share)
     return noted
+
+
+@pytest.fixture(autouse=True)
+def a_busy_machine_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarder, "COMING_SECONDS", PATIENCE)
 
 
 @needs_engine
@@ -474,7 +479,7 @@ def test_each_role_is_killed_and_a_restart_is_approved_anew(
     that computes is killed, and in the restart.
     """
     names = ("ahus", "bern", "cork", "dale")
-    write_pki(tmp_path / "pki", list(names), "hub", f"127.0.0.1:{_free_port()}")
+    write_pki(tmp_path / "pki", list(names), "hub", f"127.0.0.1:{free_port()}")
     roster = Roster.load(tmp_path / "pki" / "roster.json")
     asked = question(far_fraction=0.95, most_outliers=0.1)
     points = data(1)[OUTLIERS[0] - 20 : OUTLIERS[0] + 40]

@@ -82,7 +82,9 @@ losses = st.tuples(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(asked=st.lists(losses, min_size=1, max_size=12))
 def test_whatever_is_asked_the_sum_is_right_and_within_the_budget(

@@ -5,7 +5,6 @@
 import json
 import os
 import re
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,6 +20,7 @@ from privod.cli import app
 from privod.data import Domain
 from privod.joint.approvals import Approvals, subject_of
 from privod.joint.detector.question import JointDetector
+from privod.joint.exact.forwarder import free_port
 from privod.joint.pki import write_pki
 from privod.joint.roster import Roster
 from privod.joint.transport.grpc import GrpcChannel
@@ -119,9 +119,7 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """Certificates, a domain and three small tables; whatever is left running is stopped."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     write_pki(tmp_path / "pki", NAMES, "hub", address)
     write_pki(tmp_path / "pki-of-four", [*NAMES, "dale"], "hub", address, NAMES)
     columns = [{"name": name, "low": -50, "high": 50, "fill": 0} for name in COLUMNS]

@@ -29,7 +29,11 @@ DOMAIN = Domain((Numeric("x", 0, 4), Numeric("y", 0, 4)))
 FUZZ = settings(
     max_examples=150,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    suppress_health_check=[
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.differing_executors,
+        HealthCheck.too_slow,
+    ],
 )
 
 

@@ -23,6 +23,7 @@ from privod.cli import app
 from privod.client import connect
 from privod.curator import Curator
 from privod.errors import InvalidParameter, NotAllowed, NotFound, Unavailable
+from privod.joint.exact.forwarder import free_port
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.privacy import Loss
 from privod.server.authentication import create_token, token_hash
@@ -229,10 +230,7 @@ except KeyboardInterrupt:
 def test_an_answer_that_does_not_end_keeps_no_server_up_and_its_charge_stands(
     tmp_path: Path,
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-c", ENDLESS, str(tmp_path), str(port)]
+    command = [sys.executable, "-c", ENDLESS, str(tmp_path), str(free_port())]
     path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
     ended = subprocess.run(

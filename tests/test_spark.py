@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from benchmarks.soak_spark import free_port
 
 from privod.curator import Curator
 from privod.curator.rows import RowStore
@@ -27,6 +26,7 @@ from privod.engines.source import versions
 from privod.engines.spark_cluster import SparkCluster
 from privod.engines.spark_table import SparkTable
 from privod.errors import InvalidData, InvalidParameter, LedgerDamaged, Unavailable
+from privod.joint.exact.forwarder import free_port
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
 from privod.query.query import canonical_json

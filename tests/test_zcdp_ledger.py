@@ -376,7 +376,9 @@ prices = st.sampled_from(["0.01", "0.05", "0.2", "0.4"])
 
 
 @settings(
-    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(asked=st.lists(st.tuples(prices, st.sampled_from(["0", "1e-8"])), min_size=5, max_size=12))
 def test_the_ledger_pays_what_the_filter_pays(

@@ -9,12 +9,14 @@ the rank whose key sealed it.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -27,6 +29,7 @@ from privod.errors import ProtocolAborted
 from privod.joint.pki import make_identities
 
 LOOPBACK = "127.0.0.1"
+PORTS = range(10_000, 32_000)  # below those that a system gives to whoever asks for any
 PIECE = 1 << 19  # bytes of a connection carried at a time
 WAITING = 64  # pieces that may wait to be sent before no more are read
 PAUSE_SECONDS = 0.002
@@ -185,7 +188,7 @@ class Forwarder:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self.port = _free_port()
+        self.port = free_port()
         self.addresses = [f"{LOOPBACK}:{self.port}"] * (len(links) + 1)
         for link in self._links.values():
             listening = asyncio.run_coroutine_threadsafe(self._listen(link), self._loop)
@@ -322,8 +325,13 @@ class Forwarder:
                 await asyncio.sleep(0.05)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
+_ports_asked_for = count()
+
+
+def free_port() -> int:
+    """A port that nobody listens on, and that nobody is given before its use."""
+    while True:
+        port = PORTS[(97 * os.getpid() + next(_ports_asked_for)) % len(PORTS)]
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind((LOOPBACK, port))
+            return port
