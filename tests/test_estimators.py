@@ -64,7 +64,8 @@ def test_far_rows_are_flagged_and_near_ones_are_not(kind: Any) -> None:
 @both
 def test_nothing_of_the_rows_stays_in_a_pickle(kind: Any) -> None:
     rows = cloud(300, 4)
-    detector = kind(epsilon=1).fit(rows)
+    # Among 1,200 values of four bytes one is found in fresh noise by accident, once in a thousand.
+    detector = kind(epsilon=1, random_state=0).fit(rows)
     joblib.dump(detector, file := io.BytesIO())
     for content in (pickle.dumps(detector), file.getvalue()):
         _contains_no_row(content, rows)
