@@ -37,7 +37,7 @@ from privod.joint.exact.protocol import opened, split
 from privod.joint.exact.question import LARGEST_SQUARE, NOT_PROTECTED, ExactOutliers
 from privod.joint.pki import make_identities
 from privod.joint.question import joint_question
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, eventually
 
 ROOT = Path(__file__).parent.parent
 
@@ -245,14 +245,14 @@ def test_nobody_without_a_certificate_of_the_run_is_heard(tmp_path: Path) -> Non
     host, port = forwarder.addresses[1].split(":")
     assert host == LOOPBACK
 
-    def is_heard(context: ssl.SSLContext) -> bool:
+    def is_heard(context: ssl.SSLContext, seconds: float = PATIENCE) -> bool:
         try:
             with (
-                socket.create_connection((host, int(port)), 5) as plain,
+                socket.create_connection((host, int(port)), PATIENCE) as plain,
                 context.wrap_socket(plain) as secured,
             ):
                 secured.sendall(request())
-                secured.settimeout(0.5)
+                secured.settimeout(seconds)
                 return secured.recv(1) != b""
         except TimeoutError:
             return True  # and nobody has anything to say to it
@@ -265,7 +265,8 @@ def test_nobody_without_a_certificate_of_the_run_is_heard(tmp_path: Path) -> Non
         stranger.verify_mode = ssl.CERT_NONE
         assert not is_heard(stranger)
     assert forwarder._outgoing.empty()
-    assert is_heard(own.context(ssl.Purpose.SERVER_AUTH))
+    assert is_heard(own.context(ssl.Purpose.SERVER_AUTH), 0.5)
+    eventually(lambda: not forwarder._outgoing.empty())
     forwarder.close()
     sealed = list(forwarder.outgoing())
     assert {piece[0] for piece in sealed} <= {0}
@@ -295,7 +296,7 @@ def test_a_piece_that_is_altered_doubled_or_from_nobody_ends_the_run(tmp_path: P
 def test_another_program_where_the_engine_should_listen_is_not_believed(tmp_path: Path) -> None:
     forwarder = Forwarder(LocalAuthority.make(tmp_path), {1: (0, bytes(32), bytes(32))})
     with socket.create_server((LOOPBACK, forwarder.port)) as impostor:
-        impostor.settimeout(5)
+        impostor.settimeout(PATIENCE)
 
         async def dial() -> None:
             dialing = asyncio.create_task(forwarder._dial())

@@ -7,6 +7,7 @@ own rows, and what is public.
 # slow: left out by `make quick`
 
 from collections import defaultdict
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,11 @@ def located(scores: NDArray[np.int64], places: NDArray[np.float64]) -> list[floa
     return [float(np.linalg.norm(spots - place, axis=1).min()) for place in places]
 
 
-def test_published_bin_counts_locate_the_others_isolated_records(views: Views) -> None:
+def test_published_bin_counts_locate_the_others_isolated_records(
+    views: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One draw of hashes in twenty locates five of the six only, one in a thousand fewer."""
+    monkeypatch.setattr(joint_paper, "os", SimpleNamespace(urandom=bytes))
     places, tables = isolated_and_crowd(1)
     asked = horizontal()
     rehearse(asked, tables)

@@ -24,6 +24,7 @@ from privod.curator.results import NO_ANSWER
 from privod.curator.rows import KeptRows
 from privod.curator.work import JobRecord
 from privod.errors import Unavailable
+from privod.joint.exact.forwarder import free_port
 from privod.ledger.acts import CloseBudget
 from privod.ledger.chain import now
 from privod.ledger.sqlite import LEDGER_FILE
@@ -165,13 +166,13 @@ def test_a_client_waits_for_the_server_to_be_back_and_pays_once(
         with connect(url, token, away_seconds=PATIENCE) as client:
             return client.ask(query_from_json(asked(gate, "0.1")), of="patients")
 
+    here = Listening(port=free_port())
     with ThreadPoolExecutor(1) as pool:
-        with running(directory, ONE, data=False) as before:
-            port = int(before.url.rpartition(":")[2])
+        with running(directory, ONE, here, data=False) as before:
             waiting = pool.submit(answered, before.url)
             eventually(gate.exists)
         (tmp_path / "gate.open").touch()
-        with running(directory, ONE, Listening(port=port), data=False) as after:
+        with running(directory, ONE, here, data=False) as after:
             answer = waiting.result(PATIENCE)
             assert answer.release == after.curator.release("patients", answer.release.query)
             kinds = [entry.kind for entry in after.curator.history("patients")]
