@@ -543,7 +543,7 @@ def test_a_token_revoked_while_its_questions_wait_is_charged_for_none_of_them(
 def test_an_answer_stands_in_the_ledger_at_the_release_time_and_not_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = 3.0  # so late that it is looked for before, however busy the machine
+    first = 8.0  # so late that it is looked for before, however busy the machine
     monkeypatch.setattr(work_module, "FIRST_RELEASE_SECONDS", first)
     query = Histogram(columns=("age",), epsilon="1")
     key = answer_key(query)
