@@ -69,8 +69,8 @@ def proxy(program: str, prefix: str, folder: Path, server_port: int, port: int) 
     site, number = ("tools", "8443") if prefix else ("curator", "443")
     replacements = [
         (f"{site}.example", NAME),
+        (number, str(port)),  # first: the server's port may hold 443, as one in a hundred does
         ("127.0.0.1:8000", f"127.0.0.1:{server_port}"),
-        (number, str(port)),
         (f"/etc/ssl/{site}/fullchain.pem", str(folder / "certificate.pem")),
         (f"/etc/ssl/{site}/privkey.pem", str(folder / "key.pem")),
     ]
