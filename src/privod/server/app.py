@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
@@ -13,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
 from starlette.types import Scope
 
 from privod.errors import InvalidParameter, LimitReached, NotFound, PrivodError
@@ -163,9 +165,7 @@ def make_app(site: Site) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.site = site
-    for route in API:
-        app.router.routes.append(api_route(route, **_documented(route)))
-    app.router.routes.extend(console_route(route) for route in CONSOLE)
+    app.router.routes.extend(_routes())
     app.add_exception_handler(PrivodError, _privod_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
@@ -176,6 +176,13 @@ def make_app(site: Site) -> FastAPI:
     uploads = frozenset(route.path for route in (*API, *CONSOLE) if route.upload)
     app.add_middleware(Middleware, site=site, failure=_failure(app), uploads=uploads)
     return app
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """Every way in: the same for all sites of a process, and slow to make."""
+    documented = (api_route(route, **_documented(route)) for route in API)
+    return [*documented, *map(console_route, CONSOLE)]
 
 
 def _documented(route: Route) -> dict[str, Any]:
