@@ -230,6 +230,21 @@ def test_a_part_of_a_table_and_another_spelling_share_its_ledger(tmp_path: Path)
             curator.register("more", InPlace(duck.replace("#s", "#S")), PLAIN, confirmed=True)
 
 
+def test_a_table_that_two_register_at_once_gets_one_ledger(tmp_path: Path) -> None:
+    """Whoever looked before the other entered it would open a second budget for the same rows."""
+    where = InPlace(str(lake(tmp_path / "other", rows_of(60))))
+    with Curator.open(tmp_path / "curator") as one, Curator.open(tmp_path / "curator") as other:
+
+        def meanwhile(*given: Any, **how: Any) -> Any:
+            other.register("other", where, PLAIN, confirmed=True)
+            return RowStore(one.rows_folder).keep(*given, **how)
+
+        with pytest.raises(AlreadyExists, match=r"continue 'other' \(--continues\)"):
+            one.register("mine", where, PLAIN, confirmed=True, keep=meanwhile)
+        assert [dataset.name for dataset in one.datasets()][-1] == "other"
+        assert len(list(one.rows_folder.iterdir())) == len(one.datasets())
+
+
 # ---- refused ------------------------------------------------------------------------------------
 
 

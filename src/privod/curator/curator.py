@@ -17,7 +17,7 @@ from privod.curator.protection import (
     who_is_protected,
 )
 from privod.curator.questions import Question
-from privod.curator.registration import check_registration, check_second_ledger
+from privod.curator.registration import check_registration
 from privod.curator.results import Answer, Registered
 from privod.curator.rows import KeptRows, RowStore, Tables
 from privod.curator.server_notes import ServerNotes
@@ -216,19 +216,16 @@ class Curator:
         """
         size = SizeClass(most_records)
         short_text(name, "name")
-        with self.database.reading() as connection:
-            check_registration(connection, name, domain, continues)
         if isinstance(source, InPlace):
             source = source.look_up(domain, self._rows.engine)
-            root = None if continues is None else self.dataset(continues).root
-            with self.database.reading() as connection:
-                check_second_ledger(connection, self._rows, source, root)
+        with self.database.reading() as connection:
+            check_registration(connection, name, domain, continues, self._rows, source)
         folder, seal, report = (keep or self._rows.keep)(
             source, domain, dialect, size, confirmed=confirmed, intake=intake
         )
         try:
             with self.database.writing() as connection:
-                root = check_registration(connection, name, domain, continues)
+                root = check_registration(connection, name, domain, continues, self._rows, source)
                 dataset = DataSet(name, domain, ledger.now(), continues, root)
                 store.enter_dataset(connection, dataset, folder, seal)
         except (AlreadyExists, NotFound, InvalidParameter):

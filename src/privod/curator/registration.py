@@ -13,9 +13,21 @@ from privod.ledger.database import Connection
 
 
 def check_registration(
-    connection: Connection, name: str, domain: Domain, continues: str | None
+    connection: Connection,
+    name: str,
+    domain: Domain,
+    continues: str | None,
+    rows: RowStore,
+    source: object,
 ) -> str:
     """Refuse what may not be registered; return the name of the one whose budgets it has."""
+    root = _root_of(connection, name, domain, continues)
+    if isinstance(source, Place):
+        _check_second_ledger(connection, rows, source, root)
+    return root
+
+
+def _root_of(connection: Connection, name: str, domain: Domain, continues: str | None) -> str:
     known = {dataset.name: dataset for dataset in store.read_datasets(connection)}
     if name in known:
         raise AlreadyExists(
@@ -38,9 +50,7 @@ def check_registration(
     return root
 
 
-def check_second_ledger(
-    connection: Connection, rows: RowStore, place: Place, root: str | None
-) -> None:
+def _check_second_ledger(connection: Connection, rows: RowStore, place: Place, root: str) -> None:
     """Refuse rows in place under two budgets; versions and parts of a table share one ledger."""
     used = connection.execute("SELECT name, folder, root FROM datasets WHERE retired IS NULL")
     names = [name for name, at, of in used if of != root and rows.parts(at) & place.parts]
