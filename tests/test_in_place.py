@@ -28,8 +28,10 @@ from privod.errors import (
     InvalidData,
     InvalidParameter,
     LedgerDamaged,
+    NotFound,
     Unavailable,
 )
+from privod.ledger.acts import Retire
 from privod.mechanisms import seeded
 from privod.privacy import AddRemove, Loss
 from privod.query.catalog import QUERIES
@@ -243,6 +245,24 @@ def test_a_table_that_two_register_at_once_gets_one_ledger(tmp_path: Path) -> No
             one.register("mine", where, PLAIN, confirmed=True, keep=meanwhile)
         assert [dataset.name for dataset in one.datasets()][-1] == "other"
         assert len(list(one.rows_folder.iterdir())) == len(one.datasets())
+
+
+def test_a_table_that_was_retired_keeps_its_ledger(tmp_path: Path) -> None:
+    """Else whoever retires it and registers it anew has a fresh budget for the same rows."""
+    folder = lake(tmp_path / "lake", rows_of(300))
+    with opened(tmp_path, str(folder)) as curator:
+        curator.ask(ASK, of="stays")
+        spent_before = spent(curator)
+        curator.do(Retire("stays", "the study ended"), confirmed=True)
+        assert [path.name for path in curator.rows_folder.glob("*/*")] == ["manifest.json"]
+        assert curator.clean_up() == 0
+        with pytest.raises(AlreadyExists, match=r"continue 'stays' \(--continues\)"):
+            curator.register("anew", InPlace(str(folder)), PLAIN, confirmed=True)
+        with pytest.raises(NotFound, match="was retired"):
+            curator.ask(Histogram(columns=("height",), bins=6, epsilon="0.1"), of="stays")
+        curator.register("anew", InPlace(str(folder)), PLAIN, continues="stays", confirmed=True)
+        assert curator.budget("anew")[0].spent == spent_before
+        curator.verify()
 
 
 # ---- refused ------------------------------------------------------------------------------------

@@ -361,7 +361,7 @@ class Curator:
             folder, _seal = store.where_rows_are(connection, of)
         self._datasets.pop(of, None)
         self._tables.forget(folder)
-        self._rows.forget(folder)
+        self._rows.retire(folder)
 
     def admitted(self, of: str) -> tuple[SameContexts, ...]:
         """The persons about whom contexts may be asked, which is public."""
@@ -378,13 +378,9 @@ class Curator:
         Rows younger than an hour are kept, since their registration may be under way.
         """
         with self.database.reading() as connection:
-            used = {
-                str(folder)
-                for (folder,) in connection.execute(
-                    "SELECT folder FROM datasets WHERE retired IS NULL"
-                )
-            }
-        return self._rows.remove_left_behind(used)
+            known = dict(connection.execute("SELECT folder, retired FROM datasets"))
+        retired = [folder for folder, ended in known.items() if ended is not None]
+        return sum(map(self._rows.retire, retired)) + self._rows.remove_left_behind(known)
 
     # ---- asking --------------------------------------------------------------------------------
 

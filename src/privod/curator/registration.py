@@ -52,7 +52,7 @@ def _root_of(connection: Connection, name: str, domain: Domain, continues: str |
 
 def _check_second_ledger(connection: Connection, rows: RowStore, place: Place, root: str) -> None:
     """Refuse rows in place under two budgets; versions and parts of a table share one ledger."""
-    used = connection.execute("SELECT name, folder, root FROM datasets WHERE retired IS NULL")
+    used = connection.execute("SELECT name, folder, root FROM datasets")  # retired ones, too
     names = [name for name, at, of in used if of != root and rows.parts(at) & place.parts]
     if names:
         raise AlreadyExists(

@@ -180,6 +180,18 @@ class RowStore:
         """Remove rows whose registration did not come about."""
         shutil.rmtree(self.directory / name, ignore_errors=True)
 
+    def retire(self, name: str) -> bool:
+        """Remove rows for good; say whether there were any.
+
+        Of a table in place its manifest stays, so that it never gets a second ledger.
+        """
+        left = [path for path in (self.directory / name).glob("*") if path.name != MANIFEST]
+        if not self.parts(name):
+            self.forget(name)
+        for path in left:
+            path.unlink(missing_ok=True)
+        return bool(left)
+
     def has(self, name: str) -> bool:
         """Whether the rows are here at all, or what refers to them."""
         files = self._files(self.directory / name)
@@ -189,13 +201,13 @@ class RowStore:
         """Whether everything is here that reading the rows takes: salt and seals beside them."""
         folder = self.directory / name
         files = self._files(folder)
-        needed = [folder / SALT, *(files or ()), *map(seals_beside, files or ())]
-        return files is not None and all(path.is_file() for path in needed)
+        seals = map(seals_beside, files or ())
+        return files is not None and all(path.is_file() for path in (*files, *seals))
 
     def _files(self, folder: Path) -> list[Path] | None:
         """Our files that the manifest names; None if there is none to be read."""
         manifest = self._manifest(folder)
-        if manifest is None:
+        if manifest is None or not (folder / SALT).is_file():  # or retired
             return None
         if manifest["place"] is not None:
             if manifest["seals"]:
