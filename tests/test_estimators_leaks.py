@@ -4,10 +4,12 @@ from __future__ import annotations
 
 # slow: left out by `make quick`
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingRegressor
@@ -28,17 +30,19 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from privod.errors import InvalidParameter
+from privod.errors import InvalidParameter, NoPromise
 from privod.estimators import (
     PrivacyWarning,
     PrivateDetector,
     QuestionDetector,
     Spending,
     UnreliableFit,
+    charged_to,
     search_loss,
     spending,
     spent,
 )
+from privod.ledger.acts import ChargeAhead
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
 from privod.questions.grid_knn.query import GridKnn
 
@@ -220,15 +224,69 @@ def test_the_loss_of_what_is_no_fitted_search_is_refused(wrong: Any) -> None:
         search_loss(wrong)
 
 
-@pytest.mark.parametrize("split", [StratifiedKFold(4), StratifiedShuffleSplit(4), GroupKFold(4)])
+class ByValue:
+    """Folds of one's own making, by what the rows say; its name does not tell."""
+
+    def get_n_splits(self, *_: Any, **__: Any) -> int:
+        return 2
+
+    def split(self, X: Any, *_: Any, **__: Any) -> Iterator[Any]:  # noqa: N803
+        high = X[:, 0] > 0
+        for side in (high, ~high):
+            yield np.flatnonzero(side), np.flatnonzero(~side)
+
+
+class Renamed(StratifiedKFold):  # type: ignore[misc]  # it has no types
+    """A kind of splits that is not known."""
+
+
+SAID = np.arange(40) >= 36
+FOLLOWING = [StratifiedKFold(4), StratifiedShuffleSplit(4), GroupKFold(4), Renamed(4), ByValue()]
+FOLLOWING += [list(StratifiedKFold(4).split(SAID, SAID))]
+follow = pytest.mark.parametrize("split", FOLLOWING, ids=lambda split: type(split).__name__)
+
+
+def groups_for(split: Any) -> dict[str, Any]:
+    return {"groups": np.arange(40) % 4} if isinstance(split, GroupKFold) else {}
+
+
+@follow
+@pytest.mark.filterwarnings("ignore::privod.estimators.PrivacyWarning")
+def test_folds_that_follow_the_rows_are_not_charged_but_refused(split: Any) -> None:
+    """A charge under Replace counts one changed row in each fit, and here one moves others."""
+    detector = PrivateDetector(epsilon=1, bounds=(-4, 4), delta=0)
+    how: Any = {"scoring": lambda *_: 0.0, "error_score": "raise", **groups_for(split)}
+    with charged_to(Refusing(), "people"), pytest.raises(NoPromise, match="Take KFold"):
+        cross_val_score(detector, cloud(40), SAID, cv=split, **how)
+
+
+@pytest.mark.filterwarnings("ignore::privod.estimators.PrivacyWarning")
+def test_folds_that_other_threads_fit_are_not_charged_but_refused() -> None:
+    """There nobody can see what cut them."""
+    detector = PrivateDetector(epsilon=1, bounds=(-4, 4), delta=0)
+    how: Any = {"scoring": lambda *_: 0.0, "error_score": "raise", "n_jobs": 2}
+    with (
+        parallel_config("threading"),
+        charged_to(Refusing(), "people"),
+        pytest.raises(NoPromise, match="in one thread"),
+    ):
+        cross_val_score(detector, cloud(40), SAID, cv=StratifiedKFold(4), **how)
+
+
+class Refusing:
+    """A curator that must not be charged."""
+
+    def do(self, act: ChargeAhead) -> Any:
+        raise AssertionError(act)
+
+
+@follow
 def test_a_search_whose_splits_follow_the_rows_has_no_bound(split: Any) -> None:
     """With another label or group one row moves others from fold to fold."""
-    said = np.arange(40) >= 36
     detector = PrivateDetector(bounds=(-4, 4), delta=0)
     search = GridSearchCV(detector, {"epsilon": [1]}, scoring=lambda *_: 0.0, cv=split)
-    groups = {"groups": np.arange(40) % 4} if isinstance(split, GroupKFold) else {}
     with pytest.warns(PrivacyWarning):
-        search.fit(cloud(40), said, **groups)
+        search.fit(cloud(40), SAID, **groups_for(split))
     with pytest.raises(InvalidParameter, match="must not split rows by what they say"):
         search_loss(search)
 

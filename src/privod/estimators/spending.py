@@ -27,6 +27,7 @@ from privod.ledger.acts import ChargeAhead
 from privod.privacy import Guarantee, Loss, Replace
 
 SEARCHES = "sklearn.model_selection"
+SPLITS = ("KFold", "RepeatedKFold", "ShuffleSplit", "TimeSeriesSplit")  # by places and draws alone
 ENSEMBLES = ("sklearn.ensemble", "sklearn.feature_selection", "pyod.models", "combo.models")
 
 
@@ -100,8 +101,10 @@ def charged_to(
     threads of this process meanwhile, not for those that a search starts in other processes.
 
     Fits of cross-validation are charged under Replace: a record more or less moves others from
-    fold to fold, so an AddRemove budget refuses them. Fits of an ensemble to samples of the rows
-    are refused. Folds that you cut yourself are not noticed: charge them under Replace, too.
+    fold to fold, so an AddRemove budget refuses them. Folds that may follow what rows say are
+    refused: all but those of KFold, ShuffleSplit, RepeatedKFold and TimeSeriesSplit, and all that
+    are fitted in other threads. So are fits of an ensemble to samples of the rows. Folds that you
+    cut yourself, outside of scikit-learn, are not noticed: charge them under Replace, too.
 
     >>> with charged_to(curator, "patients"):  # doctest: +SKIP
     ...     PrivateDetector(epsilon=0.5, bounds=(0, 1)).fit(rows)
@@ -115,9 +118,15 @@ def charge(guarantee: Guarantee) -> None:
     Within cross-validation that is a loss under Replace.
     """
     modules = _callers()
-    stated = guarantee.under(Replace()) if _are_folds(modules) else guarantee
+    folds = _are_folds(modules)
+    stated = guarantee.under(Replace()) if folds else guarantee
     with _mutex:
         sinks = tuple(_charged)
+    if sinks and folds and not _cut_by_place():
+        raise NoPromise(
+            "These folds may follow what rows say, and then one row moves others: nothing bounds"
+            " what their fits lose. Take KFold or ShuffleSplit, in one thread."
+        )
     if sinks and any(map(_is_ensemble, modules)):
         raise NoPromise(
             "An ensemble fits samples of the rows, and a row may be in one several times: nothing"
@@ -137,20 +146,22 @@ def search_loss(search: Any) -> Guarantee:
 
     Every setting is fitted once for each split, and the best one once more. The loss is stated
     under Replace, since a record more or less would move the borders of the folds and so other
-    records from fold to fold; so would another label or group, and searches that split by these are
-    refused. Not covered: the test scores by which settings are compared, and so the setting chosen;
-    they are computed from the rows themselves, without noise.
+    records from fold to fold; so would another label or group. Searches are refused but for those
+    with a number of folds, KFold, ShuffleSplit, RepeatedKFold and TimeSeriesSplit. Not covered: the
+    test scores by which settings are compared, and so the setting chosen; they are computed from
+    the rows themselves, without noise.
     """
     try:
         settings, splits = search.cv_results_["params"], int(search.n_splits_)
-        cut_by = type(search.cv).__name__
+        cut_by = search.cv
         again = [search.best_params_] if search.refit else []
     except AttributeError:
         way_out = "Give a fitted GridSearchCV."
         raise InvalidParameter("search", "must be a search", type(search), way_out) from None
-    if "Stratified" in cut_by or "Group" in cut_by:
+    if not (isinstance(cut_by, int | None) or _cuts_by_place(cut_by)):
         rule = "must not split rows by what they say"
-        raise InvalidParameter("search", rule, cut_by, "Take KFold or ShuffleSplit.")
+        way_out = "Take KFold or ShuffleSplit."
+        raise InvalidParameter("search", rule, type(cut_by).__name__, way_out)
     fits = [setting for setting in settings for _ in range(splits)] + again
     losses = [_promised(clone(search.estimator).set_params(**setting)) for setting in fits]
     return Guarantee(sum(losses, Loss(0)), Replace())
@@ -166,14 +177,33 @@ def _promised(estimator: Any) -> Loss:
     return guarantee.under(Replace()).loss
 
 
-def _callers() -> list[str]:
-    """The modules of all functions that are being run in this thread."""
+def _frames() -> Iterator[FrameType]:
+    """The functions that are being run in this thread."""
     frame: FrameType | None = sys._getframe(1)
-    modules = []
     while frame is not None:
-        modules.append(str(frame.f_globals.get("__name__", "")))
+        yield frame
         frame = frame.f_back
-    return modules
+
+
+def _callers() -> list[str]:
+    """Their modules."""
+    return list(map(_module_of, _frames()))
+
+
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _cut_by_place() -> bool:
+    """Whether the folds that are being fitted are known not to follow what rows say."""
+    searches = [frame for frame in _frames() if _module_of(frame).startswith(SEARCHES)]
+    held = [one for frame in searches for one in frame.f_locals.values()]
+    cuts = [one for one in held if hasattr(type(one), "get_n_splits")]
+    return bool(cuts) and all(map(_cuts_by_place, cuts))
+
+
+def _cuts_by_place(cut: object) -> bool:
+    return type(cut).__module__.startswith(SEARCHES) and type(cut).__name__ in SPLITS
 
 
 def _are_folds(modules: list[str]) -> bool:
@@ -182,20 +212,19 @@ def _are_folds(modules: list[str]) -> bool:
 
 def warn_of_callers(detector: object) -> None:
     """Warn if others fit this detector, whose promise is not theirs."""
-    frame: FrameType | None = sys._getframe(2)
     fitted = [detector]  # and what it is a part of, a PyOD face for instance
-    while frame is not None:
+    for frame in _frames():
         caller = frame.f_locals.get("self")
         if isinstance(caller, Pipeline) and any(caller._final_estimator is one for one in fitted):
             _warn_of(caller)
         fitted.append(caller)
-        frame = frame.f_back
     modules = _callers()
     if _are_folds(modules):
         warnings.warn(
             "Cross-validation fits a detector to the same rows several times, and every fit loses"
-            " its epsilon again: search_loss(search) or spent().guarantee say how much in all. The"
-            " test scores are computed from the rows without noise and are not private.",
+            " its epsilon again: search_loss(search) or spent().guarantee say how much in all, for"
+            " folds that do not follow what rows say, such as KFold's. The test scores are computed"
+            " from the rows without noise and are not private.",
             PrivacyWarning,
             stacklevel=3,
         )
