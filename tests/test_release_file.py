@@ -8,6 +8,7 @@ import json
 import warnings
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privod.data import Domain, Numeric, Table
-from privod.errors import InvalidData
+from privod.errors import InvalidData, PrivodError
 from privod.mechanisms import seeded
+from privod.query.catalog import release_from_json
 from privod.query.release_file import question_of_file
+from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.detector_profile.release import NoisyProfile
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.grid_knn.release import NoisyGrid
@@ -276,3 +279,23 @@ def test_a_grid_that_dropped_cells_needs_a_total_whose_noise_keeps_the_promise(
 def test_json_with_counts_that_are_none_is_refused(counts: Any) -> None:
     with pytest.raises(InvalidData):
         NoisyGrid.from_json({**ALL["dense"].to_json(), "counts": counts})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        partial(GridKnn, columns=("x", "y"), cells_per_axis=5),
+        partial(DetectorProfile, columns=("x", "y"), delta=0),
+    ],
+    ids=["grid", "profile"],
+)
+def test_a_release_whose_answer_has_the_noise_of_another_promise_is_refused(asked: Any) -> None:
+    """The answer of epsilon 8 beside a question of epsilon 0.1 would claim what no noise keeps."""
+    table = Table(DOMAIN, {"x": [1.0, 2.0], "y": [3.0, 3.0]})
+    strong, weak = (asked(epsilon=epsilon).answer(table, seeded(0)) for epsilon in (8, "0.1"))
+    told = weak.to_json()
+    assert release_from_json(told).guarantee == weak.guarantee
+    with pytest.raises(PrivodError):
+        release_from_json({**told, "value": strong.to_json()["value"]})
+    with pytest.raises(PrivodError):  # as if its noise came from no seed
+        release_from_json({**told, "seeded": False})

@@ -93,5 +93,10 @@ def release_from_json(data: dict[str, Any]) -> Release[Any]:
                 "The stored promise is not the one that its question makes."
                 " The release was altered, or written by another version."
             )
-    value = query.value_from_json(data["value"])
-    return Release(query, value, guarantee, checked_truth(data["seeded"]))
+    value, seeded = query.value_from_json(data["value"]), checked_truth(data["seeded"])
+    own = getattr(value, "guarantee", guarantee), getattr(value, "seeded", seeded)
+    if own != (guarantee, seeded):  # of a value that carries its noise, which keeps its own promise
+        raise NoPromise(
+            "The answer in this release was made under another promise. It was altered."
+        )
+    return Release(query, value, guarantee, seeded)
