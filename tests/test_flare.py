@@ -143,6 +143,9 @@ def test_a_site_that_cannot_read_its_rows_tells_the_others_at_once_and_no_more(
     (tmp_path / "ahus.csv").unlink()
     meeting = Meeting(NAMES)
     own = Site.load(tmp_path / "privod-ahus.json")
+    with pytest.raises(ProtocolAborted, match="has not approved this run"):  # rows are not tried
+        own.run(asked, roster, lambda: MemoryChannel("ahus", Meeting(NAMES)))
+    approve(tmp_path, ["ahus"], asked, roster)
     with pytest.raises(ProtocolAborted, match=r"ahus\.csv"):
         own.run(asked, roster, lambda: MemoryChannel("ahus", meeting))
     assert meeting.failure == "'ahus' ended the run: its own rows cannot be read."

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from privod.cli import app
 from privod.data import Table
-from privod.errors import InvalidParameter, ProtocolAborted
+from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.joint.detector.question import JointDetector
 from privod.joint.pki import make_identities, write_pki
 from privod.joint.question import Seat
@@ -106,6 +106,10 @@ def test_every_command_refuses_several_rows_of_a_person(tmp_path: Path) -> None:
         refused = CliRunner().invoke(app, command)
         assert isinstance(refused.exception, InvalidParameter), (command[0], refused.output)
         assert refused.exception.parameter == "max_rows_per_person"
+    for command in commands[2:]:  # a folder that cannot be written is told before all else
+        refused = CliRunner().invoke(app, [*command, "--results", str(asked / "results")])
+        assert isinstance(refused.exception, InvalidData)
+        assert "is a file" in str(refused.exception)
     pytest.importorskip("nvflare", reason="jobs of FLARE need nvflare")
     refused = CliRunner().invoke(app, ["flare-job", str(job), *roster, *given])
     assert isinstance(refused.exception, InvalidParameter)

@@ -243,6 +243,19 @@ def test_a_roster_needs_different_names_and_two_parties() -> None:
             Roster(parties, ROSTER.aggregator, "", "")
 
 
+def test_nobody_is_on_a_roster_under_two_names() -> None:
+    """Whoever computes as two of three holds two shares, of which one alone says nothing."""
+    one, other, _ = ROSTER.parties
+    chained = Member(other.name, f"{one.certificate}\n{ROSTER.authority}")
+    for parties in ((one, Member("cork", one.certificate)), (one, chained)):
+        with pytest.raises(InvalidParameter, match="must have a certificate for each name"):
+            Roster(parties, ROSTER.aggregator, "", "")
+    twice = ROSTER.to_json()
+    twice["aggregator"] = {"hub": one.certificate}
+    with pytest.raises(InvalidParameter, match="must have a certificate for each name"):
+        Roster.from_json(twice)
+
+
 def test_a_written_pki_is_read_back_and_its_keys_are_private(tmp_path: Any) -> None:
     written = write_pki(tmp_path / "pki", NAMES, "hub", "127.0.0.1:7443")
     roster = Roster.load(tmp_path / "pki" / "roster.json")

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from privod.cli.app import app
-from privod.cli.options import DEFAULT_LOCATION, AsJson, At, curator_at, read_domain, read_json
+from privod.cli.options import (
+    DEFAULT_LOCATION,
+    AsJson,
+    At,
+    check_folders,
+    curator_at,
+    read_domain,
+    read_json,
+)
 from privod.cli.output import emit, progress_bars, words
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.progress import listening
@@ -240,6 +248,7 @@ def party(
     from privod.joint.transport.channel import Patience
     from privod.joint.transport.grpc import GrpcChannel
 
+    check_folders(results)
     asked, everyone = _meant(question, roster)
     site = Site(
         identity=Identity.load(certificate, key),
@@ -356,6 +365,7 @@ def aggregate(
     from privod.joint.transport.channel import Patience, host
     from privod.joint.transport.grpc import GrpcAggregator
 
+    check_folders(results)
     asked, everyone = _meant(question, roster)
     identity = Identity.load(certificate, key)
     declared = None if domain is None else read_domain(domain)

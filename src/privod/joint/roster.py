@@ -77,6 +77,10 @@ class Roster:
         if len(self.parties) < FEWEST_PARTIES:
             way_out = "Add a party."
             raise InvalidParameter("roster", "must have two parties or more", names, way_out)
+        members = (*self.parties, self.aggregator)
+        if len({leaf_of(member.certificate) for member in members}) != len(names):
+            rule, way_out = "must have a certificate for each name", "Make one for each."
+            raise InvalidParameter("roster", rule, names, way_out)  # one would compute as two
         computing = tuple(self.computing) or self.names[:COMPUTING]
         object.__setattr__(self, "computing", computing)
         named = len(set(computing)) == min(COMPUTING, len(self.names))
@@ -130,6 +134,8 @@ class Roster:
                 str(data["authority"]),
                 tuple(map(str, data.get("computing", ()))),
             )
+        except InvalidParameter:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InvalidData(
                 "This is not a roster. It has parties, an aggregator, an address and an authority;"

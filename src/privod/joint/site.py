@@ -50,9 +50,9 @@ class Site:
             raise InvalidParameter("approvals", "are needed for this question", None, way_out)
 
         def act(channel: Channel) -> tuple[JointResult, list[str] | None]:
-            table, named = self._read()
             if self.approvals is not None:
                 self.approvals.use(subject_of(question, self.domain, roster))
+            table, named = self._read()
             seat = Seat(
                 table=table,
                 domain=self.domain,
