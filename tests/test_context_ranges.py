@@ -112,7 +112,8 @@ def test_a_range_in_words_in_sql_and_as_a_filter_picks_the_same_rows() -> None:
         context = Context.of(space.attributes, chosen)
         assert context.in_words() == expected
         assert Context.from_json(context.to_json()) == context
-        kept = context.row_filter(frame)
+        records: list[Any] = frame.to_dict("records")
+        kept = [context.contains(record) for record in records]
         np.testing.assert_array_equal(population(context, table), kept)
 
 

@@ -310,8 +310,7 @@ def groups(table: Table, epsilon: str, source: Randomness) -> float:
     (best,) = replace(query, epsilon=SURE).answer(table, source).value
     if not found.groups or not best.groups:
         return float(not best.groups)
-    columns = table.columns()
-    sizes = [one.groups[0].row_filter(columns).sum() for one in (found, best)]
+    sizes = [population(one.groups[0], table).sum() for one in (found, best)]
     return float(sizes[0] / sizes[1])
 
 

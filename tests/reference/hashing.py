@@ -1,11 +1,12 @@
 """Slow, obvious twins of the hashing kernels: codes as tuples, bins as dictionaries."""
 
 from collections import Counter, defaultdict
-from math import floor
+from math import comb, floor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.outliers.hashing.plan import HashPlan
 from privod.outliers.hashing.tables import HashFamily
 
 
@@ -91,3 +92,19 @@ def joint_suspects(
                 kept.append(record)
         results.append(kept)
     return results
+
+
+def paper_bounds(plan: HashPlan, n_rounds: int = 1) -> tuple[float, float]:
+    """Equations 5 to 8 as printed: bounds by unions, of false positives and false negatives."""
+    tables, shared = plan.n_tables, plan.min_shared_tables
+    near = plan.table_match(plan.radius / (1 + plan.approximation))
+    far = plan.table_match(plan.radius)
+    choices = comb(tables, shared)
+    false_positive = shared * choices * (1 - near ** (tables - shared)) * near**shared  # Eq 5
+    false_negative = (
+        (tables - shared) * choices * far**shared * (1 - far**shared) ** (tables - shared)
+    )  # Eq 6
+    return (
+        min(1.0, false_positive) ** n_rounds,  # Eq 7
+        1 - (1 - min(1.0, false_negative)) ** n_rounds,  # Eq 8
+    )

@@ -21,24 +21,19 @@ def check_registration(
     source: object,
 ) -> str:
     """Refuse what may not be registered; return the name of the one whose budgets it has."""
-    root = _root_of(connection, name, domain, continues)
-    if isinstance(source, Place):
-        _check_second_ledger(connection, rows, source, root)
-    return root
-
-
-def _root_of(connection: Connection, name: str, domain: Domain, continues: str | None) -> str:
     known = {dataset.name: dataset for dataset in store.read_datasets(connection)}
     if name in known:
         raise AlreadyExists(
             f"There is a data set {name!r} already, and data sets never change."
             " Choose a new name, and say that it `continues` the earlier one."
         )
-    if continues is None:
-        return name
-    if continues not in known:
+    if continues is not None and continues not in known:
         raise NotFound(f"There is no data set {continues!r} to continue.")
-    root = known[continues].root
+    root = name if continues is None else known[continues].root
+    if isinstance(source, Place):
+        _check_second_ledger(connection, rows, source, root)
+    if continues is None:
+        return root
     first = known[root].domain.person
     if domain.person != first:  # where a person turns into a row, no price helps
         rule = f"must be {'left out' if first is None else repr(first)}, as in {root!r}, whose"

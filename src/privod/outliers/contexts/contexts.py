@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,6 @@ Choices = tuple[int, ...]
 MOST_VALUES = 4096  # of one attribute: a search looks at a context for each, at every visit
 ENDS_MOVED = 4  # a range grows or shrinks at either end
 FEW_NAMED = 4  # values that are listed, even where listing those left out would be shorter
-
-
-class Columns(Protocol):
-    """A frame of pandas or polars, or any mapping of names to columns."""
-
-    def __getitem__(self, name: str, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -103,17 +97,6 @@ class Context:
     def contains(self, record: Mapping[str, Any]) -> bool:
         """Whether the record, by attribute names, belongs to the context."""
         return all(_belongs(record.get(name), values) for name, values in self.chosen.items())
-
-    def row_filter(self, columns: Columns) -> NDArray[np.bool_]:
-        """Which rows belong, given a frame or any mapping of names to columns."""
-        inside = None
-        for name, values in self.chosen.items():
-            column = np.asarray(columns[name]).tolist()
-            members = frozenset(values)
-            fits = np.fromiter((_belongs(value, members) for value in column), bool, len(column))
-            inside = fits if inside is None else inside & fits
-        assert inside is not None  # noqa: S101 - a context has at least one attribute
-        return inside
 
     def in_words(self) -> str:
         """The context for people; attributes that keep all their values are left out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, comb, exp, log, pi, sqrt
+from math import ceil, exp, log, pi, sqrt
 
 from scipy.special import bdtrc, ndtr
 
@@ -37,14 +37,6 @@ def smallest_bin_threshold(n_tables: int, far_match: float, false_negative_rate:
     )
 
 
-@dataclass(frozen=True)
-class PaperBounds:
-    """The paper's own bounds, for comparison (its Equations 5 to 8); looser, often above 1."""
-
-    false_positive: float
-    false_negative: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class HashPlan:
     """The public parameters of the hashing, all of them numbers; see `HashSettings`."""
@@ -76,21 +68,6 @@ class HashPlan:
     def neighbor_probability(self, distance: float) -> float:
         """Probability that two records this far apart are taken for neighbors."""
         return float(bdtrc(self.min_shared_tables - 1, self.n_tables, self.table_match(distance)))
-
-    def paper_bounds(self, n_rounds: int = 1) -> PaperBounds:
-        """Evaluate Equations 5 to 8 as printed."""
-        tables, shared = self.n_tables, self.min_shared_tables
-        near = self.table_match(self.radius / (1 + self.approximation))
-        far = self.table_match(self.radius)
-        choices = comb(tables, shared)
-        false_positive = shared * choices * (1 - near ** (tables - shared)) * near**shared  # Eq 5
-        false_negative = (
-            (tables - shared) * choices * far**shared * (1 - far**shared) ** (tables - shared)
-        )  # Eq 6
-        return PaperBounds(
-            min(1.0, false_positive) ** n_rounds,  # Eq 7
-            1 - (1 - min(1.0, false_negative)) ** n_rounds,  # Eq 8
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
