@@ -281,7 +281,7 @@ class Curator:
         with self.database.reading() as connection:
             dataset = store.find_dataset(connection, of)
             groups = narrow_groups(connection, dataset, adjacency)
-            folder, seal = store.where_rows_are(connection, of)
+            folder, seal = store.rows_in_use(connection, of)
         if not self._rows.has(folder):
             raise Unavailable(f"The rows of {of!r} are not in {str(self.directory)!r}.")
         return self._rows.kept(folder, seal, dataset.domain), groups

@@ -201,13 +201,13 @@ class RowStore:
         """Whether everything is here that reading the rows takes: salt and seals beside them."""
         folder = self.directory / name
         files = self._files(folder)
-        seals = map(seals_beside, files or ())
-        return files is not None and all(path.is_file() for path in (*files, *seals))
+        needed = [folder / SALT, *(files or ()), *map(seals_beside, files or ())]
+        return files is not None and all(path.is_file() for path in needed)
 
     def _files(self, folder: Path) -> list[Path] | None:
         """Our files that the manifest names; None if there is none to be read."""
         manifest = self._manifest(folder)
-        if manifest is None or not (folder / SALT).is_file():  # or retired
+        if manifest is None:
             return None
         if manifest["place"] is not None:
             if manifest["seals"]:
