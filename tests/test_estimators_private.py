@@ -28,7 +28,7 @@ from privod.estimators import PrivateDetector, QuestionDetector, UnreliableFit
 from privod.estimators.bounds import declared_columns
 from privod.estimators.spending import spending
 from privod.mechanisms import seeded
-from privod.privacy import Loss
+from privod.privacy import Loss, Replace
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.grid_knn.query import GridKnn
 
@@ -208,7 +208,16 @@ def test_a_column_that_lies_in_one_cell_is_named_also_where_some_miss_it() -> No
 
 def test_a_seeded_fit_says_that_it_protects_nobody() -> None:
     said = "Made with a test seed: it protects nobody."
-    assert said in str(PrivateDetector(random_state=0).fit(cloud(500)).health())
+    made = PrivateDetector(random_state=0).fit(cloud(500))
+    assert said in str(made.health())
+    again = PrivateDetector.from_release(made.release_.value)
+    for fitted in (made, again, made.partial_fit(cloud(500))):
+        assert fitted.guarantee_.sentence() == said
+        assert fitted.guarantee_.under(Replace()).sentence() == said
+        assert fitted.release_.value.guarantee.sentence() == said
+        assert said in fitted.release_._repr_html_()
+        assert fitted.guarantee_ == made.promised()
+    assert said not in PrivateDetector().fit(cloud(500)).guarantee_.sentence()
     assert said not in str(PrivateDetector(contamination=0.5).fit(cloud(5000)).health())
 
 

@@ -135,7 +135,6 @@ def score(
     explained = scorer.explain(points) if why else None
     if explained is not None:
         data["why"] = {"columns": list(explained.columns), "shares": explained.shares.tolist()}
-    warning = "Made with a test seed: it protects nobody." if released.seeded else ""
     found = (
         f"{len(scores):,} records in order. This release knows no score from which one stands out."
         if flagged is None
@@ -149,7 +148,6 @@ def score(
         words(f"About the reference: {released.guarantee.sentence()} Scoring cost nothing more."),
         words(scored.doubt(target)),
         *map(words, taken.sentences()),
-        words(warning, "red"),
     )
 
 

@@ -247,7 +247,7 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         batch = self._answered(query, domain, rows, self._batches)
         self.release_ = self._merged(query, self.release_.value.merge(batch.value))
         self._batches += 1
-        self.guarantee_ = self.release_.value.guarantee
+        self.guarantee_ = self.release_.guarantee
         self._set_offset()
 
     def _merged(self, query: Query[Any], value: Value) -> Release[Value]:

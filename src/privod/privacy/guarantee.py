@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import InvalidParameter, NoPromise
@@ -32,11 +32,14 @@ class Guarantee:
         How many records a person may have in the data that was asked: what a person loses follows
         from it and is said beside. It changes neither the loss nor what is charged. 1 also where
         no column tells persons apart, and then nothing is said of persons.
+    seeded : bool
+        Whether a test seed made the release, so that it says it protects nobody.
     """
 
     loss: Loss
     adjacency: Adjacency
     rows_per_person: int = 1
+    seeded: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         rows: object = self.rows_per_person
@@ -56,7 +59,7 @@ class Guarantee:
                 f"A loss under {self.adjacency.name} says nothing under {adjacency.name}."
                 f" Ask the question under {adjacency.name}, or under a wider adjacency."
             )
-        return Guarantee(self.loss.for_groups(steps), adjacency, self.rows_per_person)
+        return replace(self, loss=self.loss.for_groups(steps), adjacency=adjacency)
 
     def for_groups(self, size: int) -> Guarantee:
         """The promise towards a person with up to `size` records under AddRemove or SameContexts.
@@ -83,6 +86,8 @@ class Guarantee:
 
     def sentence(self) -> str:
         """The promise in words: towards a record, and towards a person who has several."""
+        if self.seeded:
+            return "Made with a test seed: it protects nobody."
         return (
             f"{self.adjacency.protected}: because of one such record no answer becomes more than"
             f" {self._factor()}.{self._of_a_person()}"

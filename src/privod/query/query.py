@@ -289,6 +289,10 @@ class Release(Generic[Value]):
     guarantee: Guarantee
     seeded: bool
 
+    def __post_init__(self) -> None:
+        if self.seeded:
+            object.__setattr__(self, "guarantee", replace(self.guarantee, seeded=True))
+
     def of_persons(self, rows_per_person: int) -> Release[Value]:
         """The same release about data in which a person may have so many records."""
         promise = self.guarantee.of_persons(rows_per_person)

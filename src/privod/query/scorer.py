@@ -49,6 +49,10 @@ class Scorable(ABC):
     guarantee: Guarantee
     seeded: bool
 
+    def __post_init__(self) -> None:
+        if self.seeded:
+            object.__setattr__(self, "guarantee", replace(self.guarantee, seeded=True))
+
     @property
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:

@@ -89,6 +89,8 @@ class Guarantee(View):
     records loses.
     """
 
+    withheld: ClassVar[tuple[str, ...]] = ("seeded",)  # what a seed made is never published
+
     loss: Loss
     adjacency: Plain
     sentence: str
