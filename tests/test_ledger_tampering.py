@@ -17,7 +17,7 @@ import pytest
 from privod.curator import Curator
 from privod.errors import InvalidParameter, LedgerDamaged
 from privod.ledger import store
-from privod.ledger.chain import COLUMNS, FIELDS, LATER_FIELDS, entry_hash
+from privod.ledger.chain import COLUMNS, FIELDS, LATER_FIELDS, digest, entry_hash
 from privod.ledger.sqlite import LEDGER_FILE
 from privod.ledger.witness import Head
 from privod.privacy import Loss, Replace
@@ -255,6 +255,31 @@ def altering(number: int, **fields: Any) -> Callable[[dict[str, Any]], None]:
             values.update(fields)
 
     return alter
+
+
+@pytest.mark.parametrize(
+    ("own", "forged"),
+    [
+        ('"epsilon":"1/10"}},', '"epsilon":"1/90"}},'),
+        ('"seeded":false', '"seeded":true'),
+        ('"epsilon":"1/10"}},', '"epsilon":"1/10"},"rows_per_person":9},'),
+        ('"counts":[', '"counts":["",'),
+    ],
+    ids=["loss", "seed", "persons", "value"],
+)
+def test_a_stored_release_of_another_promise_is_found_though_all_digests_are_right(
+    kept: Kept, own: str, forged: str
+) -> None:
+    connection = sqlite3.connect(kept.directory / LEDGER_FILE)
+    ((text,),) = connection.execute("SELECT release FROM releases WHERE entry = 4")
+    connection.close()
+    assert own in text, text
+    changed = text.replace(own, forged)
+    kept.change(("UPDATE releases SET release = ? WHERE entry = 4", (changed,)))
+    kept.curator.witnesses.start_anew(Head(0, ""))
+    rebuild(kept, altering(4, digest=digest(changed)))
+    with pytest.raises(LedgerDamaged, match="Entry 4 was changed"):
+        kept.curator.verify()
 
 
 @pytest.mark.parametrize(

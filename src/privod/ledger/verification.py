@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -35,7 +36,7 @@ from privod.ledger.values import Verification
 from privod.ledger.witness import Head, Witnesses
 from privod.privacy import AdmittedContexts, Cost, Loss, SameContexts, Zcdp
 from privod.progress import track
-from privod.query.catalog import known_kind
+from privod.query.catalog import known_kind, release_from_json
 from privod.query.query import canonical_json
 
 
@@ -295,7 +296,7 @@ def _check_sums(connection: Connection, replay: Replay) -> None:
 
 
 def _check_releases(connection: Connection, replay: Replay) -> None:
-    """Every stored release against its digest in the ledger."""
+    """Every stored release against its digest in the ledger, and its promise against its noise."""
     for key, entry in replay.releases.items():
         rows = connection.execute(
             "SELECT question, dataset, release FROM releases WHERE entry = ?", entry.number
@@ -305,6 +306,14 @@ def _check_releases(connection: Connection, replay: Replay) -> None:
         question, dataset, text = rows[0]
         if (question, dataset, digest(text)) != (key, entry.dataset, entry.digest):
             raise LedgerDamaged(f"The stored release of entry {entry.number} was changed.")
+        if _priced(entry):
+            rows_per_person = replay.datasets[dataset].domain.max_rows_per_person
+            try:
+                made = release_from_json(json.loads(text))
+            except (PrivodError, ValueError, KeyError, TypeError):
+                raise never_entered(entry.number) from None
+            if made.seeded or made.guarantee.rows_per_person != rows_per_person:
+                raise never_entered(entry.number)
     stored = connection.execute("SELECT COUNT(*) FROM releases")[0][0]
     if stored != len(replay.releases):
         raise LedgerDamaged("A release is stored that no entry of the ledger knows.")
