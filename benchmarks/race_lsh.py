@@ -14,19 +14,25 @@ timed in one run, the best of a few repeats.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import BallTree, KDTree
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.reference.hashing import HashedOutliers
+
 from privod.data import Domain, Numeric, Table
 from privod.joint.published.question import PublishedOutliers
 from privod.joint.run import rehearse
 from privod.outliers.crowds.distance import crowds
-from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit
+from privod.outliers.hashing.outliers import crowd_limit
 from privod.outliers.hashing.tables import _threads, bin_records, draw_family, find_suspects
 
 Floats = NDArray[np.float64]

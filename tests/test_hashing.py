@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from privod.errors import InvalidParameter
-from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit
+from privod.outliers.hashing.outliers import crowd_limit
 from privod.outliers.hashing.plan import (
     HashPlan,
     HashSettings,
@@ -19,6 +19,7 @@ from privod.outliers.hashing.plan import (
 )
 from privod.outliers.hashing.tables import bin_records, draw_family, find_suspects
 from tests.reference import hashing as reference
+from tests.reference.hashing import HashedOutliers
 
 
 def small_plan(tables: int = 6, hashes: int = 3, shared: int = 2) -> HashPlan:

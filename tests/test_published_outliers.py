@@ -14,10 +14,11 @@ from privod.joint.published import protocols as joint_paper
 from privod.joint.published.question import PublishedOutliers
 from privod.joint.run import rehearse
 from privod.outliers.crowds.distance import crowds
-from privod.outliers.hashing.outliers import HashedOutliers, intersect_rounds
+from privod.outliers.hashing.outliers import intersect_rounds
 from privod.outliers.hashing.plan import HashSettings
 from privod.outliers.hashing.tables import HashFamily, bin_records, find_suspects
 from tests.reference import hashing as reference
+from tests.reference.hashing import HashedOutliers
 
 COLUMNS = ("u", "v", "w", "x", "y")
 N = 900

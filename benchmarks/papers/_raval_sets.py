@@ -9,11 +9,12 @@ import numpy as np
 from _tables import data_frame
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from tests.reference.hashing import HashedOutliers
 
 from privod.data import Domain, Numeric, Table
 from privod.errors import PrivodError
 from privod.outliers.crowds.distance import crowds
-from privod.outliers.hashing.outliers import HashedOutliers, crowd_limit
+from privod.outliers.hashing.outliers import crowd_limit
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -31,13 +31,14 @@ import numpy as np
 from _raval_sets import FAR_FRACTION, Set, real, synthetic
 from _tables import Report, Row
 from matplotlib.figure import Figure
+from tests.reference.hashing import HashedOutliers
 
 from privod.errors import PrivodError
 from privod.joint.outliers import OutlierResult
 from privod.joint.published.question import PublishedOutliers
 from privod.joint.run import rehearse
 from privod.outliers.crowds.distance import crowds
-from privod.outliers.hashing.outliers import HashedOutliers, intersect_rounds
+from privod.outliers.hashing.outliers import intersect_rounds
 from privod.outliers.hashing.tables import bin_records, draw_family, find_suspects
 
 SWEPT_ROWS = 100_000  # Figures 1 and 3 prune many times over

@@ -1,13 +1,27 @@
-"""Slow, obvious twins of the hashing kernels: codes as tuples, bins as dictionaries."""
+"""Slow, obvious twins of the hashing kernels: codes as tuples, bins as dictionaries.
+
+And Algorithm 1 of the paper with nothing private: `HashedOutliers`.
+"""
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from math import comb, floor
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.outliers.hashing.plan import HashPlan
-from privod.outliers.hashing.tables import HashFamily
+from privod.errors import InvalidParameter
+from privod.outliers.crowds.distance import crowds
+from privod.outliers.hashing.outliers import crowd_limit, intersect_rounds
+from privod.outliers.hashing.plan import HashPlan, HashSettings
+from privod.outliers.hashing.tables import (
+    HashFamily,
+    Suspects,
+    bin_records,
+    draw_family,
+    find_suspects,
+)
+from privod.progress import track
 
 
 def codes(points: NDArray[np.float64], family: HashFamily) -> list[list[tuple[int, ...]]]:
@@ -108,3 +122,46 @@ def paper_bounds(plan: HashPlan, n_rounds: int = 1) -> tuple[float, float]:
         min(1.0, false_positive) ** n_rounds,  # Eq 7
         1 - (1 - min(1.0, false_negative)) ** n_rounds,  # Eq 8
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HashedOutliers(HashSettings):
+    """Find the records with at most a fraction 1 - `far_fraction` of all within `radius`.
+
+    What is flagged in every round of fresh hashes is kept. With `verify` the survivors are checked
+    exactly, so that no inlier is left among them.
+    """
+
+    far_fraction: float
+    n_rounds: int = 1
+    verify: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_rounds < 1:
+            raise InvalidParameter("n_rounds", "must be at least 1", self.n_rounds, "Try 3.")
+        crowd_limit(self.far_fraction, 1)
+        self.plan(2)
+
+    def one_round(self, points: NDArray[np.float64], round_: int) -> Suspects:
+        """Return the suspects of one round, before rounds are intersected and verified."""
+        plan = self.plan(len(points))
+        seed = b"round %d of %d" % (round_, self.seed)
+        origin = points.mean(axis=0) if len(points) else None
+        family = draw_family(plan, points.shape[1], seed, origin=origin)
+        if len(points):
+            family.check_reach(points.min(axis=0), points.max(axis=0))
+        bins = bin_records(family.keys(points))
+        return find_suspects(
+            bins, crowd_limit(self.far_fraction, len(points)), plan.min_shared_tables
+        )
+
+    def find(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the rows of the outliers, ascending."""
+        rounds = track(range(self.n_rounds), "rounds of hashing")
+        rows = intersect_rounds([self.one_round(points, round_).rows for round_ in rounds])
+        if self.verify and len(rows):
+            limit = crowd_limit(self.far_fraction, len(points))
+            found = crowds(points, self.radius, at=points[rows], cap=limit + 1)
+            rows = rows[found <= limit]
+        return rows
