@@ -19,7 +19,7 @@ from privod.client import connect
 from privod.curator import Curator
 from privod.curator.rows import RowStore
 from privod.data import Domain, Table
-from privod.engines import InPlace, SizeClass, duckdb_table, in_place, open_rows
+from privod.engines import InPlace, SizeClass, in_place, open_rows, sealed_file
 from privod.engines import size as sizes
 from privod.engines.duckdb_table import DuckdbTable
 from privod.errors import (
@@ -170,6 +170,32 @@ def test_bytes_that_change_unseen_are_found_on_reading(tmp_path: Path) -> None:
     (store.directory / name / in_place.KEPT).write_bytes(b"\xff" * 80)
     with pytest.raises(InvalidData, match="not those that were registered"):
         ASK.answer(table, seeded(1))
+
+
+def test_an_answer_compares_the_marks_of_registration_and_verifying_compares_seals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, place = RowStore(tmp_path / "rows"), str(lake(tmp_path / "lake", rows_of(300)))
+    where = InPlace(place).look_up(PLAIN)
+    name, seal, _ = store.keep(where, PLAIN, size=LARGE, confirmed=True)
+    piece_seal, numbers = sealed_file._piece_seal, set()
+
+    def noted(salt: bytes, number: int, at: int, piece: Any) -> bytes:
+        numbers.add(number)
+        return piece_seal(salt, number, at, piece)
+
+    monkeypatch.setattr(sealed_file, "_piece_seal", noted)
+    ASK.answer(store.load(name, seal, PLAIN), seeded(1))
+    assert numbers == {0}  # the bits in our own folder
+    assert open_rows(store.directory / name, seal).source.sealed_again()
+    assert numbers == {0, 1, 2, 3}
+    marks = store.directory / name / "file-00003.seals"
+    content = bytearray(marks.read_bytes())
+    content[-1] ^= 1
+    marks.write_bytes(content)  # the manifest's seal covers them
+    assert not open_rows(store.directory / name, seal).source.sealed_again()
+    with pytest.raises(InvalidData, match="not those that were registered"):
+        ASK.answer(store.load(name, seal, PLAIN), seeded(1))
 
 
 @pytest.mark.parametrize("harm", ["longer", "other bytes"])
@@ -457,11 +483,10 @@ def test_every_question_releases_the_same_from_memory_and_from_duckdb(
 ) -> None:
     rows = rows_of(400)
     where = duckdb_of(tmp_path / "stays.duckdb", rows)
-    with duckdb_table._reading(str(tmp_path / "stays.duckdb")):  # opening a file takes longest
-        table = referred(tmp_path / "rows", where, domain)
-        memory = Table(domain, rows)
-        assert table.numbers().tolist() == memory.numbers().tolist()
-        same_releases([memory, table])
+    table = referred(tmp_path / "rows", where, domain)
+    memory = Table(domain, rows)
+    assert table.numbers().tolist() == memory.numbers().tolist()
+    same_releases([memory, table])
 
 
 CHANGES = {

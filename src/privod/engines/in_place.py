@@ -69,7 +69,7 @@ class SourceInPlace(ABC):
     def __init__(self, folder: Path, salt: bytes, manifest: Manifest) -> None:
         place = manifest.place or {}
         self._folder, self._salt, self._seals, self._place = folder, salt, manifest.seals, place
-        self._marks = Marks()
+        self._marks, self._own = Marks(salt), Marks()
         self.domain = Domain.from_json(place["domain"])
         self.pieces = manifest.size.partitions(len(self.domain.columns))
 
@@ -129,13 +129,16 @@ class SourceInPlace(ABC):
             for own, name in zip(columns, (*numbers, *codes), strict=True):
                 column = None if name == COMPLETE else self.domain[name]
                 if column is None:
-                    values = complete[at]
+                    values = complete[at].astype(np.int64)
                 elif isinstance(column, Numeric):
                     values = numbers_of(cells[name], column, *self._place["marks"])
                 else:
                     places = codes_of(cells[name], column, self._place["marks"][0])
                     values = np.maximum(places, MISSING)
-                own[:] = values if len(kept) == len(values) else np.take(values, kept)
+                if len(kept) == len(values):
+                    own[:] = values
+                else:
+                    np.take(values, kept, out=own, mode="clip")  # to check places takes a copy
                 if isinstance(column, Numeric):
                     mark(own, column.low, column.high)
             yield (at, kept), Block(block.T, coded.T)
@@ -143,7 +146,7 @@ class SourceInPlace(ABC):
     def _bits(self, rows: range) -> tuple[Bools, Bools]:
         n_bytes = -(-self._place["rows"] // 8)
         first, last = rows.start // 8, -(-rows.stop // 8)
-        with SealedReader(self._folder / KEPT, self._salt, 0, self._seals[0], self._marks) as bits:
+        with SealedReader(self._folder / KEPT, self._salt, 0, self._seals[0], self._own) as bits:
             found = []
             for start in (0, n_bytes):
                 bits.seek(start + first)

@@ -5,6 +5,11 @@ piece's place and its bytes; the seals lie beside the file and have a seal thems
 that reads a piece again compares it with a mark made when it first met its seal: a universal hash
 under a key that never leaves the process [NH, Black 1999]. Other bytes have the same mark with a
 probability of at most 2^-62.
+
+Files that stay where they lie are marked when they are sealed, under a key made of the salt. The
+marks lie behind the seals in our folder, and an answer compares them alone. To anyone who cannot
+read that folder the key is unknown. Who can, and writes the files, could make other bytes of the
+same mark: `sealed_again`, which compares seals, finds them.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from privod.engines.kernels import universal_hashes
 from privod.errors import InvalidData
 
 PIECE = 1 << 16
-SEAL_BYTES = 32
+SEAL_BYTES, MARK_BYTES = 32, 16
 CHANGED = "The rows on disk are not those that were registered."
 
 
@@ -47,23 +52,24 @@ def seals_beside(path: Path) -> Path:
 class Marks:
     """The pieces of some files that were found to be those that were sealed, by their marks."""
 
-    def __init__(self) -> None:
-        self._key = np.frombuffer(os.urandom(PIECE + 8), dtype=np.uint64)
-        self._known: dict[int, tuple[int, bytes, NDArray[np.uint64]]] = {}
+    def __init__(self, salt: bytes | None = None) -> None:
+        derived = hashlib.shake_256(salt + b"marks").digest(PIECE + 8) if salt else None
+        self._key = np.frombuffer(derived or os.urandom(PIECE + 8), np.uint64)
+        self._known: dict[tuple[int, int], tuple[bytes, NDArray[np.uint64]]] = {}
 
     def of_file(
         self, salt: bytes, number: int, size: int, seal: str, beside: Path
     ) -> tuple[bytes, NDArray[np.uint64]]:
-        """The seals of a file's pieces, checked once, and the marks, zeros where none was met."""
-        if number not in self._known:
+        """The seals of a file's pieces, checked once, and the marks, zeros where none is known."""
+        if (number, size) not in self._known:
             seals = beside.read_bytes()
             if _file_seal(salt, number, size, seals) != seal:
                 raise InvalidData(CHANGED)
-            marks = np.zeros((len(seals) // SEAL_BYTES, 2), dtype=np.uint64)
-            self._known.setdefault(number, (size, seals, marks))
-        if self._known[number][0] != size:
-            raise InvalidData(CHANGED)
-        return self._known[number][1:]
+            n = -(-size // PIECE)
+            kept = bytearray(seals[SEAL_BYTES * n :] or MARK_BYTES * n)  # of zeros, then
+            marks = np.frombuffer(kept, np.uint64).reshape(-1, 2)
+            self._known.setdefault((number, size), (seals, marks))
+        return self._known[number, size]
 
     def of(self, pieces: memoryview) -> NDArray[np.uint64]:
         """The marks of pieces that follow each other, none of which is zeros."""
@@ -87,12 +93,6 @@ class SealedWriter(io.RawIOBase):
         self._seals = bytearray()
         self._size = 0
         self.seal = ""
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._size
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
@@ -160,12 +160,6 @@ class SealedReader(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = max(0, base + offset)
@@ -216,27 +210,25 @@ class SealedReader(io.RawIOBase):
 def sealed_again(path: Path, salt: bytes, number: int, seals: Path | None = None) -> str:
     """The seal that a file has as it is now; its pieces must have the seals that lie there."""
     found, size = _seals_of(path, salt, number)
-    if (seals or seals_beside(path)).read_bytes() != found:
-        return ""
-    return _file_seal(salt, number, size, found)
+    there = (seals or seals_beside(path)).read_bytes()
+    return _file_seal(salt, number, size, there) if there.startswith(found) else ""
 
 
 def seal_in_place(path: Path, salt: bytes, number: int, seals: Path, marks: Marks) -> str:
-    """Seal a file that somebody else wrote; the seals of its pieces are written to `seals`."""
-    met: list[Any] = []
-    found, size = _seals_of(path, salt, number, lambda one: met.append(marks.of(memoryview(one))))
+    """Seal a file that somebody else wrote; the pieces' seals and marks are written to `seals`."""
+    found, size = _seals_of(path, salt, number, marks)
     seals.write_bytes(found)
-    seal = _file_seal(salt, number, size, found)
-    marks.of_file(salt, number, size, seal, seals)[1][:] = np.reshape(met, (-1, 2))
-    return seal
+    return _file_seal(salt, number, size, found)
 
 
-def _seals_of(path: Path, salt: bytes, number: int, met: Any = None) -> tuple[bytes, int]:
-    seals, size = bytearray(), 0
+def _seals_of(
+    path: Path, salt: bytes, number: int, marks: Marks | None = None
+) -> tuple[bytes, int]:
+    seals, met, size = bytearray(), bytearray(), 0
     with path.open("rb") as file:
         while piece := file.read(PIECE):
-            if met is not None:
-                met(piece)
+            if marks is not None:
+                met += marks.of(memoryview(piece)).tobytes()
             seals += _piece_seal(salt, number, len(seals) // SEAL_BYTES, piece)
             size += len(piece)
-    return bytes(seals), size
+    return bytes(seals + met), size
