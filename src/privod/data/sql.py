@@ -221,24 +221,24 @@ def _postgresql(database: str) -> Iterator[_Snapshot]:
         connection.rollback()
 
 
-@contextmanager
-def _duckdb(database: str) -> Iterator[_Snapshot]:
+def connected(where: str, read_only: bool = False, **config: str) -> Any:
+    """A connection of DuckDB that installs and loads nothing."""
     try:
         import duckdb
     except ImportError:
         raise Unavailable("Install privod[duckdb] to read from DuckDB.") from None
+    alone = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    return duckdb.connect(where, read_only=read_only, config={**config, **alone})
+
+
+@contextmanager
+def _duckdb(database: str) -> Iterator[_Snapshot]:
     in_file = database != "duckdb:"
     if in_file and not Path(database).is_file():
         raise InvalidData(f"There is no file {database!r}. Check the path.")
     with tempfile.TemporaryDirectory() as spilled:
-        config: dict[str, Any] = {
-            "memory_limit": DUCKDB_MEMORY,
-            "temp_directory": spilled,
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-        }
-        where = database if in_file else ":memory:"
-        with duckdb.connect(where, read_only=in_file, config=config) as connection:
+        config = {"memory_limit": DUCKDB_MEMORY, "temp_directory": spilled}
+        with connected(database if in_file else ":memory:", in_file, **config) as connection:
             connection.execute("BEGIN TRANSACTION")
 
             def fetch(sql: str) -> tuple[dict[str, str], list[Any]]:
