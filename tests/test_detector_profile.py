@@ -40,6 +40,7 @@ from privod.query.score_counts import (
     EDGES,
     believed_tails,
     between,
+    chance_of_missing,
     limit,
     shares_beyond,
 )
@@ -306,7 +307,7 @@ def test_too_few_records_are_not_counted_by_their_scores_and_thresholds_are_gues
     assert NoisyProfile.from_json(written) == few
     assert few.hidden_share == 1
     assert few.share_beyond(1.0) is None
-    assert "guesses" in DetectorProfile(columns=DOMAIN.names, epsilon=1).sentence(few)
+    assert "is a guess" in DetectorProfile(columns=DOMAIN.names, epsilon=1).sentence(few)
 
 
 @pytest.mark.parametrize("delta", [0, 1e-6])
@@ -442,6 +443,27 @@ def test_a_threshold_follows_the_counts_where_noise_is_small_and_a_law_where_it_
             assert 0.1 / factor < (scores > found).mean() < 0.1 * factor
     nobody = believed_tails(np.zeros(len(EDGES), dtype=np.int64), MergedNoise.of(noise), 10.0)
     assert np.isfinite(limit(nobody, 0.01))
+
+
+def test_the_chance_that_a_threshold_misses_is_about_how_often_it_does() -> None:
+    random = np.random.default_rng(2)
+    noise, chances, missed = DiscreteGaussian(Fraction(400)), [], []
+    for seed in range(200):
+        scale, shape = np.exp(random.normal(0.5, 0.8)), np.exp(random.normal(0.2, 0.4))
+        scores = random.weibull(shape, 300) * scale
+        noisy = noise.add_to(counts_of_scores(scores), seeded(seed))
+        believed = believed_tails(noisy, MergedNoise.of(noise), 300.0)
+        found = limit(believed, 0.1)
+        chance, own_cell = chance_of_missing(believed, found, 0.1)
+        assert 0 <= chance <= 1
+        assert 0 <= own_cell <= 1
+        chances.append(chance)
+        missed.append(not 0.05 <= (scores > found).mean() <= 0.2)
+    assert abs(np.mean(chances) - np.mean(missed)) < 0.1
+    exact = believed_tails(
+        counts_of_scores(scores), MergedNoise.of(DiscreteGaussian(Fraction(1))), 300.0
+    )
+    assert chance_of_missing(exact, limit(exact, 0.1), 0.1)[0] < min(chances)
 
 
 GAUSSIAN: dict[str, Any] = {"delta": "1e-6"}

@@ -9,12 +9,13 @@ farther the more noise there is. `shares_beyond` says what is proved: it adds up
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc
 
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.mechanisms.merged import MergedNoise
@@ -30,20 +31,23 @@ EDGES: Floats = np.array(
 COARSE_EDGES: Floats = np.append(0.0, 2.0 ** np.arange(-2, 21))
 """The same by octaves, to find in which unit the scores are to be counted."""
 
-UNIT_SHARE = 0.1  # of the records: how far these score decides in which unit
+UNIT_SHARE = 0.1  # of the records: how far these score decides in which unit ...
+UNIT_DOUBT = 2.0  # ... where so many deviations of noise do not explain it
 
 SCORE_SHARE = Fraction(1, 10)  # of epsilon or rho, for counting the records by their scores
 ASKED_SHARE = 0.01  # of the records: a threshold for so few is often asked for
 TOLD_SHARE = 0.1  # of the records, whose threshold a sentence tells the error of
 
 LEAST_SCORED = 10.0  # records to a noise scale of the counts below which they show nothing
-MISFIT = 0.5  # of what a law expects, by which it may well be wrong
-BELIEVED = 4.0  # deviations of noise beyond which what was counted is taken at its word
-SCALES = np.geomspace(0.25, 32.0, 48)  # of the laws that are tried ...
-SHAPES = np.geomspace(0.5, 12.0, 24)  # ... 1 and 1 where a profile judges its own records rightly
+DRAWS = 20.0  # a law is as far off, about, as shares among so many records that follow it
+LEAST_NOISE = 0.1  # deviations of counts that are as good as exact
+FACTOR = 2.0  # by which the share that is flagged may differ from the one asked for
+SCALES = np.geomspace(0.25, 32.0, 24)  # of the laws that are tried ...
+SHAPES = np.geomspace(0.5, 12.0, 12)  # ... 1 and 1 where a profile judges its own records rightly
 STRAYS = np.array([0.0, 0.01, 0.02, 0.05, 0.1, 0.2])  # shares of records that may score anything
 DOUBT = (1.5, 0.7, 0.05)  # deviations of the logarithms, and a share, before any count is seen
 DRAWN_ON = 1e-6  # of the records, at least, in every cell: a limit is never between two zeros
+HAIR = 1e-12  # by which shares and variances are away from their ends
 
 
 def hidden_records(deviation: float, n_cells: int) -> float:
@@ -77,7 +81,7 @@ def score_unit(noisy: Ints, deviation: float, records: float) -> float:
     n_above = np.arange(len(noisy), 0, -1.0)
     weights = (len(noisy) - n_above + 0.5) / (len(noisy) + 0.5)
     tails = weights * above + (1 - weights) * below - UNIT_SHARE * records
-    noise = BELIEVED / 2 * deviation * np.sqrt(n_above * weights)
+    noise = UNIT_DOUBT * deviation * np.sqrt(n_above * weights)
     at = int(np.searchsorted(COARSE_EDGES, 1.0))
     while at + 3 < len(noisy) and tails[at + 2] > noise[at + 2]:
         at += 1
@@ -86,23 +90,62 @@ def score_unit(noisy: Ints, deviation: float, records: float) -> float:
     return float(COARSE_EDGES[at])
 
 
-def believed_tails(noisy: Ints, noise: MergedNoise, records: float) -> Floats:
-    """About how many records score in each cell or higher, never more than in the one before."""
+class Tails(NamedTuple):
+    """About which share of the records scores in each bin or higher, and how far off that is."""
+
+    shares: Floats
+    variances: Floats
+
+
+def believed_tails(noisy: Ints, noise: MergedNoise, records: float) -> Tails:
+    """What the noisy counts say if shares of cells vary about a law as those of drawn records do.
+
+    Noise is taken for normal. Then every law has a likelihood, and what it expects of the counts
+    has a mean and a variance: both are averaged over the laws, by how likely these are.
+    """
     laws, doubt = _laws()
-    likely = doubt - np.abs(noisy - records * laws).sum(axis=1) / noise.scale
+    noise2 = max(noise.deviation, LEAST_NOISE) ** 2
+    misfit = records**2 / (DRAWS + 1)
+    varies, apart = misfit * laws + noise2, noisy - records * laws
+    pull = laws / varies
+    whole, pulled = pull.sum(axis=1, keepdims=True), (pull * apart).sum(axis=1, keepdims=True)
+    unlikely = np.log(varies) + apart**2 / varies
+    together = np.log(noise2 * whole) + misfit * pulled**2 / (noise2 * whole)
+    likely = doubt - (unlikely.sum(axis=1) + together[:, 0]) / 2
     weights = np.exp(likely - likely.max())
-    expected = _tails(records * (weights @ laws) / weights.sum())
-    found = _tails(noisy.astype(np.float64))
-    deviations = noise.deviation * np.sqrt(np.arange(len(noisy), 0, -1))
-    trust = expected**2 / (expected**2 + (deviations / MISFIT) ** 2)
-    trust[np.abs(found - expected) > BELIEVED * deviations] = 1.0
-    believed = np.minimum.accumulate(expected + trust * (found - expected))
-    return np.asarray(np.maximum(believed, DRAWN_ON * records * np.arange(len(noisy), 0, -1)))
+    weights /= weights.sum()
+    means = _tails(laws + misfit / records * (pull * apart - pull * pulled / whole))
+    parts = _tails(pull) / whole
+    squares = means**2 + misfit * noise2 / records**2 * whole * parts * (1 - parts)
+    mean = weights @ means
+    least = DRAWN_ON * np.arange(len(noisy), 0, -1)
+    shares = np.maximum(np.minimum.accumulate(mean), least)
+    return Tails(shares, np.maximum(weights @ squares - mean**2, 0.0))
 
 
-def limit(tails: Floats, target_fraction: float) -> float:
+def limit(tails: Tails, target_fraction: float) -> float:
     """The score beyond which this share lies, the log of shares being straight within a cell."""
-    return float(np.interp(-np.log(target_fraction), -np.log(tails / tails[0]), EDGES))
+    shares = tails.shares / tails.shares[0]
+    return float(np.interp(-np.log(target_fraction), -np.log(shares), EDGES))
+
+
+def chance_of_missing(tails: Tails, score: float, target_fraction: float) -> tuple[float, float]:
+    """How likely less than half or more than twice this share scores higher; the score's own cell.
+
+    The records of that cell, whose share comes second, lie on either side as drawn ones would. So
+    the share that scores higher is as far off as that of a number of draws: a beta distribution.
+    """
+    at = int(np.searchsorted(EDGES, score, side="right")) - 1
+    high, low = np.append(tails.shares, 0.0)[at : at + 2]
+    off, off_low = np.sqrt(np.append(tails.variances, 0.0)[at : at + 2])
+    share = min(float(np.exp(np.interp(score, EDGES, np.log(tails.shares)))), 1 - HAIR)
+    part = (share - low) / max(high - low, HAIR)
+    variance = (part * off + (1 - part) * off_low) ** 2
+    variance += part * (1 - part) * (high - low) ** 2 / (DRAWS * (high - low) + 1)
+    draws = max(share * (1 - share) / max(variance, HAIR) - 1, HAIR)
+    ends = np.minimum([target_fraction / FACTOR, target_fraction * FACTOR], 1.0)
+    least, most = betainc(share * draws, (1 - share) * draws, ends)
+    return float(least + 1 - most), float(high - low)
 
 
 def shares_beyond(
@@ -126,22 +169,6 @@ def shares_beyond(
     return max(0.0, least / max(total + off, 1)), min(1.0, max(0.0, greatest / max(total - off, 1)))
 
 
-def told_of_threshold(
-    threshold: Callable[[float], float],
-    share_beyond: Callable[[float], tuple[float, float] | None],
-    *,
-    scored: bool,
-) -> str:
-    """How far off the threshold for a tenth of the records may be, as a sentence if known."""
-    if not scored:
-        return " Thresholds are guesses: too few records to count them by their scores."
-    known = share_beyond(threshold(TOLD_SHARE))
-    if known is None:
-        return ""
-    about = f" The threshold for {100 * TOLD_SHARE:.0f} % of the records flags"
-    return f"{about} {between(known)} of them (95 % confidence)."
-
-
 def between(shares: tuple[float, float]) -> str:
     """Limits in words, rounded away from what they enclose."""
     low, high = math.floor(1000 * shares[0]) / 10, math.ceil(1000 * shares[1]) / 10
@@ -163,7 +190,7 @@ def _tail(noisy: Ints, noise: MergedNoise, start: int, doubt: float) -> tuple[in
 
 
 def _tails(cells: Floats) -> Floats:
-    return np.asarray(cells[::-1].cumsum()[::-1])
+    return np.asarray(cells[:, ::-1].cumsum(axis=1)[:, ::-1])
 
 
 @cache

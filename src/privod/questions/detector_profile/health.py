@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from privod.data import Categorical, Numeric
-from privod.query.score_counts import EDGES, between
+from privod.query.score_counts import between, chance_of_missing
 
 if TYPE_CHECKING:
     from privod.questions.detector_profile.release import NoisyProfile
@@ -24,7 +24,7 @@ MUCH_AT_END = 0.5  # ... or above an end that was declared, where its own record
 MUCH_MISSING = 0.5
 SOME = 0.05  # of the records: worth a word
 SURE = 2.0  # deviations of noise that a share must exceed to be spoken of
-OFF = 0.5  # of the share that is asked for, by which one deviation may put a threshold off
+MISSED = 0.25  # the chance that a threshold flags less than half or more than twice the share
 TOO_FULL = 2.0  # times the share that is asked for, in one bin of scores
 FEW_NAMES = 5
 
@@ -64,7 +64,7 @@ class Health(tuple[Remark, ...]):
 
 def health_of(value: NoisyProfile, share: float) -> Health:
     """All remarks; `share` is the part of the records that a threshold is to flag."""
-    told = (_records(value), *_ranges(value), *_columns(value), _threshold(value, share))
+    told = (_records(value), *_ranges(value), *_columns(value), threshold_told(value, share))
     seed = Remark("seed", "Made with a test seed: it protects nobody.", serious=False)
     return Health((seed, *told) if value.seeded else told)
 
@@ -140,29 +140,25 @@ def _columns(value: NoisyProfile) -> list[Remark]:
     ]
 
 
-def _threshold(value: NoisyProfile, share: float) -> Remark:
+def threshold_told(value: NoisyProfile, share: float) -> Remark:
+    """How far off the threshold for this share of the records may be."""
     noise = value.noise_of_scores
     if noise is None:
         words = "The threshold is a guess: too few records to count them by their scores."
         return Remark("threshold", words, serious=True)
-    at = value.threshold(share) / value.layout.score_unit
-    cell = int(np.searchsorted(EDGES, at, side="right")) - 1
-    above, below = len(EDGES) - cell, cell + 0.5
-    off = noise.deviation * math.sqrt(above * below / (above + below)) / value.records
-    tails = np.append(value.believed_tails, 0.0) / value.records
-    held = float(tails[cell] - tails[cell + 1])
-    known = value.share_beyond(value.threshold(share))
+    score = value.threshold(share)
+    unit, known = value.layout.score_unit, value.share_beyond(score)
+    missed, held = chance_of_missing(value.believed_tails, score / unit, share)
     about = f"The threshold for {share:.3g} of the records"
     words = f"{about} comes from counts of their scores."
     if known is not None:
         words = f"{about} flags {between(known)} of them (95 % confidence)."
-    if off > OFF * share:
-        more = f" Noise may hide {100 * off:.1f} % of them."
-        return Remark("threshold", words + more, serious=True)
+    if missed > MISSED:
+        words += " It may well flag less than half or more than twice as many as asked for:"
+        words += f" an estimate puts the chance at {100 * missed:.0f} %."
     if held > TOO_FULL * share:
-        more = f" About {100 * held:.0f} % of them score alike, near the threshold."
-        return Remark("threshold", words + more, serious=True)
-    return Remark("threshold", words, serious=False)
+        words += f" About {100 * held:.0f} % of them score alike, near the threshold."
+    return Remark("threshold", words, serious=missed > MISSED or held > TOO_FULL * share)
 
 
 def _cells(value: NoisyProfile) -> list[np.typing.NDArray[np.int64]]:

@@ -38,9 +38,10 @@ from privod.query.frames import bins_of
 from privod.query.moments import products_change, squared_products_change
 from privod.query.preview import Preview, of_counts
 from privod.query.query import Release
-from privod.query.score_counts import EDGES, SCORE_SHARE, told_before, told_of_threshold
+from privod.query.score_counts import EDGES, SCORE_SHARE, TOLD_SHARE, told_before
 from privod.query.scores import filled
 from privod.query.stages import Stage, Stages, count_rows, go_through
+from privod.questions.detector_profile.health import threshold_told
 from privod.questions.detector_profile.layout import LARGEST_END, Layout
 from privod.questions.detector_profile.ranges import N_OCTAVE_CELLS, unknown
 from privod.questions.detector_profile.release import MOST_DRAWN, NoisyProfile
@@ -262,13 +263,11 @@ class DetectorProfile(Conditional[NoisyProfile]):
             if len(value.products)
             else ""
         )
-        told = told_of_threshold(
-            value.threshold, value.share_beyond, scored=value.noise_of_scores is not None
-        )
+        told = threshold_told(value, TOLD_SHARE).words
         return (
             f"A private detector over {len(value.layout.columns)} columns{products}, from about"
             f" {round(value.records):,} records. Each cell count has a margin of ±"
-            f" {value.noise_of_counts.quantile(0.95):,} (95 % confidence).{told} Scoring new"
+            f" {value.noise_of_counts.quantile(0.95):,} (95 % confidence). {told} Scoring new"
             " records against it, with reasons, costs nothing more."
         )
 

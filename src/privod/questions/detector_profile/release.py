@@ -30,6 +30,7 @@ from privod.query.release_file import ArrayOf, check_counts
 from privod.query.score_counts import (
     EDGES,
     TOLD_SHARE,
+    Tails,
     believed_tails,
     hidden_records,
     limit,
@@ -225,8 +226,8 @@ class NoisyProfile(Scorable):
         )
 
     @cached_property
-    def believed_tails(self) -> Floats:
-        """About how many of the records lie in each bin of scores, or higher."""
+    def believed_tails(self) -> Tails:
+        """About which share of the records lies in each bin of scores, or higher."""
         assert self.noise_of_scores is not None  # noqa: S101 - asked for with counts only
         return believed_tails(self.scored, self.noise_of_scores, self.records)
 
@@ -335,24 +336,11 @@ class NoisyProfile(Scorable):
         shown = tuple(checked_truth(one) for one in header["shown"])
         if len(shown) not in (0, n_numeric):
             raise InvalidData("Ranges are shown or not, for each numeric column.")
-        noises = Noises(of_total, of_counts, of_products, of_scores)
-        if not noises.keep(promise, spent, layout):
+        four = (of_total, of_counts, of_products, of_scores)
+        if not Noises(*four).keep(promise, spent, layout):
             raise InvalidData("The promise is not the one that the noise keeps.")
-        return cls(
-            layout=layout,
-            total=total,
-            counts=counts,
-            products=products,
-            scored=scored,
-            noise_of_total=of_total,
-            noise_of_counts=of_counts,
-            noise_of_products=of_products,
-            noise_of_scores=of_scores,
-            search_loss=spent,
-            shown=shown,
-            guarantee=promise,
-            seeded=checked_truth(header["seeded"]),
-        )
+        seeded = checked_truth(header["seeded"])
+        return cls(layout, total, counts, products, scored, *four, spent, shown, promise, seeded)
 
     def _asked(self, rows: ArrayLike) -> Floats:
         asked = np.array(rows, dtype=np.float64, ndmin=2)
