@@ -650,6 +650,20 @@ def test_a_release_says_what_it_could_not_learn() -> None:
     assert profile(4000).health(0.001).serious("threshold")
 
 
+def test_an_open_range_that_was_found_far_too_wide_is_not_trusted() -> None:
+    domain = Domain((Numeric("open", -(2.0**64), 2.0**64),))
+    asked = DetectorProfile(columns=domain.names, epsilon=1, delta=1e-6)
+    rows = np.random.default_rng(0).normal(size=(4000, 1))
+    value = asked.answer_rows(domain, rows, seeded(0)).value
+    assert not value.health().serious("ranges")
+    for alike in (0.0, 7.0):
+        same = asked.answer_rows(domain, np.full((4000, 1), alike), seeded(0)).value
+        assert not same.health().serious("ranges")
+    wide = replace(value.layout, ranges=((-(2.0**40), 2.0**40),))  # noise far out taken for records
+    lost = replace(value, layout=wide, counts=wide.axes.counts(rows))
+    assert "far too wide" in lost.health().serious("ranges")
+
+
 def test_a_range_that_ends_at_the_larger_of_two_values_is_not_called_too_narrow() -> None:
     rng = np.random.default_rng(0)
     columns = (Numeric("sex", 0, 1), Numeric("grade", 0, 4), Numeric("narrow", 0, 10))

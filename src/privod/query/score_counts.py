@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
+from scipy.special import betainc, softmax
 
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.mechanisms.merged import MergedNoise
@@ -111,9 +111,7 @@ def believed_tails(noisy: Ints, noise: MergedNoise, records: float) -> Tails:
     whole, pulled = pull.sum(axis=1, keepdims=True), (pull * apart).sum(axis=1, keepdims=True)
     unlikely = np.log(varies) + apart**2 / varies
     together = np.log(noise2 * whole) + misfit * pulled**2 / (noise2 * whole)
-    likely = doubt - (unlikely.sum(axis=1) + together[:, 0]) / 2
-    weights = np.exp(likely - likely.max())
-    weights /= weights.sum()
+    weights = softmax(doubt - (unlikely.sum(axis=1) + together[:, 0]) / 2)
     means = _tails(laws + misfit / records * (pull * apart - pull * pulled / whole))
     parts = _tails(pull) / whole
     squares = means**2 + misfit * noise2 / records**2 * whole * parts * (1 - parts)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from privod.data import Categorical, Numeric
 from privod.query.score_counts import between, chance_of_missing
+from privod.questions.detector_profile.ranges import OUTSIDE, unknown
 
 if TYPE_CHECKING:
     from privod.questions.detector_profile.release import NoisyProfile
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FEWEST = 5.0  # records to the noise of a count, below which counts show next to nothing
 MUCH_OUTSIDE = 0.2  # of a column's records, below or above its range ...
 MUCH_AT_END = 0.5  # ... or above an end that was declared, where its own records lie, too
+NARROW = 1e-6  # a range about zero that was left open and hides nothing if one cell holds all
 MUCH_MISSING = 0.5
 SOME = 0.05  # of the records: worth a word
 SURE = 2.0  # deviations of noise that a share must exceed to be spoken of
@@ -82,8 +83,8 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
     """Ranges that were not found, and columns that lie outside theirs."""
     names = [value.columns[place].name for place in value.layout.numeric]
     lost = [name for name, shown in zip(names, value.shown, strict=False) if not shown]
-    every, share_of = _cells(value), _sure_share(value)
-    past = {}
+    every, share_of = np.split(value.counts, value.layout.starts[1:-1]), _sure_share(value)
+    past, wide = {}, []
     for place, (low, high) in zip(value.layout.numeric, value.layout.ranges, strict=True):
         column, own = value.columns[place], every[place]
         assert isinstance(column, Numeric)  # noqa: S101 - for the type checker
@@ -91,12 +92,22 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
         if high >= column.high:  # values at an end lie in the cell above it
             two_values = share_of(float(own[1]), 1) and share_of(float(own[1] + own[-2]), 2)
             limit = 1.0 if two_values > 1 - SOME else MUCH_AT_END
-        if share > limit and column.name not in lost:
+        there = max(1 - OUTSIDE - share_of(float(own[-1]), 1), 0.0)
+        one_cell = share_of(float(own[:-1].max()), 1) > there
+        if column.name in lost:
+            continue
+        if unknown(column) and one_cell and low <= 0 <= high and high - low > NARROW:
+            wide.append(column.name)
+        if share > limit:
             outside = f"below {low:.4g} or from {high:.4g} on"
             past[column.name] = f"{100 * share:.0f} % of {column.name!r} {outside}"
     found = []
     if lost:
         words = f"The range of {_named(lost)} was not found: noise hides it. Declare it in bounds."
+        found.append(Remark("ranges", words, serious=True))
+    if wide:
+        words = f"Nearly all values of {_named(wide)} lie in one cell: if they are not alike, the"
+        words += " range that was found is far too wide. Declare it in bounds."
         found.append(Remark("ranges", words, serious=True))
     if past:
         first, *others = past
@@ -112,7 +123,8 @@ def _columns(value: NoisyProfile) -> list[Remark]:
     missing: dict[str, float] = {}
     other: dict[str, float] = {}
     alike = []
-    for column, cells in zip(value.layout.columns, _cells(value), strict=True):
+    every = np.split(value.counts, value.layout.starts[1:-1])
+    for column, cells in zip(value.layout.columns, every, strict=True):
         name = column.name
         missing[name] = share_of(float(cells[-1]), 1)
         if isinstance(column, Categorical) and column.other:
@@ -159,11 +171,6 @@ def threshold_told(value: NoisyProfile, share: float) -> Remark:
     if held > TOO_FULL * share:
         words += f" About {100 * held:.0f} % of them score alike, near the threshold."
     return Remark("threshold", words, serious=missed > MISSED or held > TOO_FULL * share)
-
-
-def _cells(value: NoisyProfile) -> list[np.typing.NDArray[np.int64]]:
-    """The counts of every column."""
-    return [value.counts[start:end] for start, end in pairwise(value.layout.starts)]
 
 
 def _sure_share(value: NoisyProfile) -> Callable[[float, int], float]:

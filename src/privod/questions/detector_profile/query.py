@@ -258,12 +258,8 @@ class DetectorProfile(Conditional[NoisyProfile]):
                 return value
 
     def sentence(self, value: NoisyProfile) -> str:
-        products = (
-            f" and the correlations of {len(value.layout.numeric)} of them"
-            if len(value.products)
-            else ""
-        )
-        told = threshold_told(value, TOLD_SHARE).words
+        n, told = len(value.layout.numeric), threshold_told(value, TOLD_SHARE).words
+        products = f" and the correlations of {n} of them" if len(value.products) else ""
         return (
             f"A private detector over {len(value.layout.columns)} columns{products}, from about"
             f" {round(value.records):,} records. Each cell count has a margin of ±"

@@ -210,8 +210,7 @@ class NoisyProfile(Scorable):
         """
         if self.noise_of_scores is None:
             return 1.0
-        hidden = hidden_records(self.noise_of_scores.deviation, len(EDGES))
-        return min(1.0, hidden / self.records)
+        return min(1.0, hidden_records(self.noise_of_scores.deviation, len(EDGES)) / self.records)
 
     def share_beyond(self, score: float, confidence: float = 0.95) -> tuple[float, float] | None:
         """Between which shares of the reference score higher, noise considered; None if unknown.

@@ -145,26 +145,16 @@ def stages_of(terms: Terms) -> Stages[NoisyProfile]:
     axes, spread = layout.axes, found.spread if product_loss else None
     counting: Sums = axes.counts
     if spread is not None:  # known before the counts: one pass adds up both
-        counting = Together(axes.counts, _Products(terms.places, spread), axes.size, True)
+        counting = Together(axes.counts, partial(_products, terms.places, spread), axes.size, True)
     stage = terms.of_cells("counts", axes.size, counting, n_columns, rest - product_loss)
+    bare, counts = replace(layout, centers=(), scales=()), (yield stage)
+    noises, seeded = (noise_of_total, terms.noise(stage), None, None), terms.seeded
     value = NoisyProfile(
-        layout=replace(layout, centers=(), scales=()),
-        total=total,
-        counts=(yield stage),
-        products=NONE,
-        scored=NONE,
-        noise_of_total=noise_of_total,
-        noise_of_counts=terms.noise(stage),
-        noise_of_products=None,
-        noise_of_scores=None,
-        search_loss=spent,
-        shown=found.shown,
-        guarantee=terms.guarantee,
-        seeded=terms.seeded,
+        bare, total, counts, NONE, NONE, *noises, spent, found.shown, terms.guarantee, seeded
     )
     if product_loss:
         spread = spread or value.spread
-        multiplying: Sums = _Products(terms.places, spread)
+        multiplying: Sums = partial(_products, terms.places, spread)
         if isinstance(counting, Together):
             multiplying = replace(counting, takes_first=False)
         stage = terms.of_products(multiplying, product_loss)
@@ -202,8 +192,8 @@ def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, 
         found = Found(tuple(declared), tuple(known))
     for _ in range(zooms):
         axes = axes_of(numeric, found.ranges, bins)
-        some = _Some(terms.places, axes)
-        stage = terms.of_cells("zoom", axes.size, some, len(numeric), loss)
+        cells = partial(_cells, terms.places, axes)
+        stage = terms.of_cells("zoom", axes.size, cells, len(numeric), loss)
         noisy = yield stage
         found = found_in_bins(found, noisy, bins, records, terms.noise(stage).deviation)
         found = found._replace(ranges=within(found.ranges, numeric))
@@ -336,28 +326,15 @@ class ExactSums:
         return sums.taken_from(self._fine)
 
 
-@dataclass(frozen=True)
-class _Some:
+def _cells(places: Ints, axes: Axes, rows: Floats) -> Ints:
     """Cells of some of the columns."""
-
-    places: Ints
-    axes: Axes
-
-    def __call__(self, rows: Floats) -> Ints:
-        return self.axes.counts(_chosen(rows, self.places))
+    return axes.counts(_chosen(rows, places))
 
 
-@dataclass(frozen=True)
-class _Products:
+def _products(places: Ints, spread: Spread, rows: Floats) -> Ints:
     """Sums of products of the numeric columns, in a ball as wide as there are columns."""
-
-    places: Ints
-    spread: Spread
-
-    def __call__(self, rows: Floats) -> Ints:
-        radius = math.sqrt(len(self.places))
-        centers, scales = np.array(self.spread)
-        return product_sums(_chosen(rows, self.places), centers, scales, radius)
+    centers, scales = np.array(spread)
+    return product_sums(_chosen(rows, places), centers, scales, math.sqrt(len(places)))
 
 
 def _chosen(rows: Floats, places: Ints) -> Floats:
