@@ -116,15 +116,13 @@ def believed_tails(noisy: Ints, noise: MergedNoise, records: float) -> Tails:
     parts = _tails(pull) / whole
     squares = means**2 + misfit * noise2 / records**2 * whole * parts * (1 - parts)
     mean = weights @ means
-    least = DRAWN_ON * np.arange(len(noisy), 0, -1)
-    shares = np.maximum(np.minimum.accumulate(mean), least)
+    shares = np.maximum(np.minimum.accumulate(mean), DRAWN_ON * np.arange(len(noisy), 0, -1))
     return Tails(shares, np.maximum(weights @ squares - mean**2, 0.0))
 
 
 def limit(tails: Tails, target_fraction: float) -> float:
     """The score beyond which this share lies, the log of shares being straight within a cell."""
-    shares = tails.shares / tails.shares[0]
-    return float(np.interp(-np.log(target_fraction), -np.log(shares), EDGES))
+    return float(np.interp(-np.log(target_fraction), -np.log(tails.shares), EDGES))
 
 
 def chance_of_missing(tails: Tails, score: float, target_fraction: float) -> tuple[float, float]:

@@ -104,24 +104,21 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
     found = []
     if lost:
         words = f"The range of {_named(lost)} was not found: noise hides it. Declare it in bounds."
-        found.append(Remark("ranges", words, serious=True))
+        found.append(words)
     if wide:
         words = f"Nearly all values of {_named(wide)} lie in one cell: if they are not alike, the"
-        words += " range that was found is far too wide. Declare it in bounds."
-        found.append(Remark("ranges", words, serious=True))
+        found.append(f"{words} range that was found is far too wide. Declare it in bounds.")
     if past:
         first, *others = past
         told = f"{past[first]}, and of {_named(others)} too" if others else past[first]
-        words = f"Many values lie outside their range: {told}. Declare a wider one."
-        found.append(Remark("ranges", words, serious=True))
-    return found
+        found.append(f"Many values lie outside their range: {told}. Declare a wider one.")
+    return [Remark("ranges", words, serious=True) for words in found]
 
 
 def _columns(value: NoisyProfile) -> list[Remark]:
     """Columns that are missing, undeclared or constant."""
     share_of = _sure_share(value)
-    missing: dict[str, float] = {}
-    other: dict[str, float] = {}
+    missing, other = dict[str, float](), dict[str, float]()
     alike = []
     every = np.split(value.counts, value.layout.starts[1:-1])
     for column, cells in zip(value.layout.columns, every, strict=True):
@@ -161,10 +158,10 @@ def threshold_told(value: NoisyProfile, share: float) -> Remark:
     score = value.threshold(share)
     unit, known = value.layout.score_unit, value.share_beyond(score)
     missed, held = chance_of_missing(value.believed_tails, score / unit, share)
-    about = f"The threshold for {share:.3g} of the records"
-    words = f"{about} comes from counts of their scores."
+    told = "comes from counts of their scores"
     if known is not None:
-        words = f"{about} flags {between(known)} of them (95 % confidence)."
+        told = f"flags {between(known)} of them (95 % confidence)"
+    words = f"The threshold for {share:.3g} of the records {told}."
     if missed > MISSED:
         words += " It may well flag less than half or more than twice as many as asked for:"
         words += f" an estimate puts the chance at {100 * missed:.0f} %."
@@ -179,9 +176,8 @@ def _sure_share(value: NoisyProfile) -> Callable[[float, int], float]:
     explained, records = sure * value.noise_of_counts.deviation, value.records
 
     def share(count: float, n_cells: int) -> float:
-        if count <= explained * math.sqrt(n_cells):
-            return 0.0
-        return float(np.clip(count / records, 0.0, 1.0))
+        told = count > explained * math.sqrt(n_cells)
+        return float(np.clip(count / records, 0.0, 1.0)) if told else 0.0
 
     return share
 

@@ -89,8 +89,7 @@ class Terms:
     @property
     def places(self) -> Ints:
         """Where they are."""
-        found = [at for at, column in enumerate(self.columns) if isinstance(column, Numeric)]
-        return np.array(found, dtype=np.int64)
+        return np.flatnonzero([isinstance(column, Numeric) for column in self.columns])
 
     def noise(self, stage: Stage) -> MergedNoise:
         """The noise that a stage's sums really have."""
