@@ -259,7 +259,7 @@ class SmoothHeavy(SmoothNoise):
         return True
 
     def log_weights(self, away: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(-np.log1p(away**HEAVY_POWER))
+        return np.asarray(-np.log1p(np.square(np.square(away))))  # of the fourth power
 
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
         scale = self.spread * bound
