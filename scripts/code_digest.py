@@ -71,7 +71,9 @@ def _parsed(text: str) -> ast.Module:
 def _names(text: str) -> tuple[tuple[str, str], ...]:
     """The modules imported at the top, with what is taken of them: functions import seldom."""
     found: list[tuple[str, str]] = []
-    for node in _parsed(text).body:
+    body = _parsed(text).body
+    tried = [inner for node in body if isinstance(node, ast.Try) for inner in node.body]
+    for node in (*body, *tried):
         if isinstance(node, ast.Import):
             found += ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -62,6 +62,7 @@ def test_a_digest_follows_packages_and_questions_that_are_loaded_by_name(tmp_pat
     for line, file in (
         ("from privod.mechanisms import DiscreteLaplace", "mechanisms/noise.py"),
         ("from privod.query.catalog import QUERIES", "questions/histogram/query.py"),
+        ("from privod.estimators import PrivateDetector", "questions/detector_profile/health.py"),
     ):
         script.write_text(line)
         assert ROOT / "src" / "privod" / file in files(script)
