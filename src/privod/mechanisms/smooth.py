@@ -259,7 +259,8 @@ class SmoothHeavy(SmoothNoise):
         return True
 
     def log_weights(self, away: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(-np.log1p(np.square(np.square(away))))  # of the fourth power
+        # HEAVY_POWER by squares: `**` would take forty times as long
+        return np.asarray(-np.log1p(np.square(np.square(away))))
 
     def draw(self, bound: Fraction, randomness: Randomness) -> int:
         scale = self.spread * bound
