@@ -61,17 +61,19 @@ def agree_on_sizes(
     said = {peer: _read(peer, letter) for peer, letter in heard.items()}
     said[name] = own, None
     holders = [one for one in session.roster.names if said.get(one, (None,))[0]]
+    sizes = Sizes(
+        {one: said[one][0][0] for one in holders},
+        {one: said[one][0][1] for one in holders},
+        question.over_columns,
+    )
+    if sizes.aligned and len(set(sizes.rows.values())) > 1:
+        raise ProtocolAborted(f"The holders have different numbers of rows. {NOTHING_SHARED}")
     for peer in holders:
         if own is not None and peer != name and said[peer][1] != digests[peer]:
             raise ProtocolAborted(
                 f"The ids of {name!r} and {peer!r} differ, or are in another order. Over columns"
                 f" all holders need the same records in the same order. {NOTHING_SHARED}"
             )
-    sizes = Sizes(
-        {one: said[one][0][0] for one in holders},
-        {one: said[one][0][1] for one in holders},
-        question.over_columns,
-    )
     every = list(sizes.columns.values())
     found = [sorted(one) for one in every]
     if sizes.aligned:
@@ -80,8 +82,6 @@ def agree_on_sizes(
         raise ProtocolAborted(
             f"The holders' columns are not those of the question. {NOTHING_SHARED}"
         )
-    if sizes.aligned and len(set(sizes.rows.values())) > 1:
-        raise ProtocolAborted(f"The holders have different numbers of rows. {NOTHING_SHARED}")
     return sizes
 
 
