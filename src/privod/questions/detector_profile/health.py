@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -81,12 +82,14 @@ def _records(value: NoisyProfile) -> Remark:
 
 def _ranges(value: NoisyProfile) -> list[Remark]:
     """Ranges that were not found, and columns that lie outside theirs."""
-    names = [value.columns[place].name for place in value.layout.numeric]
-    lost = [name for name, shown in zip(names, value.shown, strict=False) if not shown]
-    every, share_of = np.split(value.counts, value.layout.starts[1:-1]), _sure_share(value)
-    past, wide = {}, []
-    for place, (low, high) in zip(value.layout.numeric, value.layout.ranges, strict=True):
+    layout, share_of = value.layout, _sure_share(value)
+    every, shown = np.split(value.counts, layout.starts[1:-1]), value.shown or repeat(True)
+    lost, wide, past = [], [], {}
+    for place, (low, high), known in zip(layout.numeric, layout.ranges, shown, strict=False):
         column, own = value.columns[place], every[place]
+        if not known:
+            lost.append(column.name)
+            continue
         assert isinstance(column, Numeric)  # noqa: S101 - for the type checker
         share, limit = share_of(float(own[0] + own[-2]), 2), MUCH_OUTSIDE
         if high >= column.high:  # values at an end lie in the cell above it
@@ -94,8 +97,6 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
             limit = 1.0 if two_values > 1 - SOME else MUCH_AT_END
         there = max(1 - OUTSIDE - share_of(float(own[-1]), 1), 0.0)
         one_cell = share_of(float(own[:-1].max()), 1) > there
-        if column.name in lost:
-            continue
         if unknown(column) and one_cell and low <= 0 <= high and high - low > NARROW:
             wide.append(column.name)
         if share > limit:
