@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import kurtosis
 from sklearn.decomposition import FastICA
 
 from privod.data import Domain, Numeric, Table
@@ -172,7 +173,10 @@ def test_opened_projections_give_the_columns_and_every_value(
     apart = truth > 0
     assert np.abs(distances[apart] / truth[apart] - 1).mean() < 0.25  # nothing known: distances
 
-    sources = FastICA(4, random_state=0, max_iter=1000).fit_transform(others.T)
+    starts = [
+        FastICA(4, random_state=start, max_iter=1000).fit_transform(others.T) for start in range(5)
+    ]  # one in some hundreds ends with two columns mixed, which are less far from Gaussian
+    sources = max(starts, key=lambda found: np.abs(kurtosis(found)).sum())
     assert (best_correlations(sources, hidden) > 0.98).all()  # nothing known: the columns
 
     mixing = others[:, :4] @ np.linalg.inv(hidden[:4].T)  # four records known: every value
