@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from privod.data import Categorical, Domain, Numeric, Table, csv_file, sources
@@ -247,6 +247,51 @@ def test_no_object_in_a_frame_changes_another_row(
     assert only_the_own_row_changed(read(made(changed), domain), before, line, 1)
 
 
+@SOME
+@given(
+    ANYTHING | st.sampled_from(["7,5", "1.000", 7.5, Decimal("1.5"), 2**70]),
+    st.integers(0, 5),
+    st.sampled_from(["age", "sex", "ward"]),
+    st.sampled_from([object, "category", "string[python]", None]),
+    st.booleans(),
+)
+def test_no_object_among_texts_changes_how_texts_write_numbers(
+    thing: Any, line: int, column: str, kind: Any, with_fill: bool
+) -> None:
+    domain = FILLED if with_fill else DOMAIN
+    texts = {
+        "age": [f"{number + 1},5" for number in range(6)],
+        "sex": ["f", "m"] * 3,
+        "ward": ["1", "2,0"] * 3,
+    }
+
+    def made(columns: dict[str, list[Any]]) -> pd.DataFrame:
+        try:
+            return pd.DataFrame(
+                {name: pd.Series(cells, dtype=kind) for name, cells in columns.items()}
+            )
+        except (ArithmeticError, TypeError, ValueError):  # what pandas takes for no such column
+            reject()
+
+    before = read(made(texts), domain, OFFICE)
+    changed = {**texts, column: [*texts[column][:line], thing, *texts[column][line + 1 :]]}
+    assert only_the_own_row_changed(read(made(changed), domain, OFFICE), before, line, 1)
+
+
+def test_no_category_is_too_large_to_be_read() -> None:
+    for column in ("age", "sex", "ward"):
+        cells: dict[str, Any] = {"age": [1, 2], "sex": ["f", "m"], "ward": [1, 2]}
+        cells[column] = pd.Series([1, 2**70]).astype("category")
+        assert len(read(pd.DataFrame(cells), FILLED)) == 2
+
+
+def test_a_table_has_no_dialect_any_more() -> None:
+    table = Table(DOMAIN, {"age": [1], "sex": ["f"], "ward": [1]})
+    assert len(read(table, DOMAIN, CsvDialect(separator=";"))) == 1
+    with pytest.raises(InvalidParameter, match="dialect is not for a table"):
+        read(table, DOMAIN, OFFICE)
+
+
 TYPES: dict[str, list[pa.DataType]] = {
     "age": [pa.float64(), pa.float32(), pa.int64(), pa.uint8(), pa.string(), pa.decimal128(20, 3)],
     "sex": [
@@ -358,34 +403,54 @@ def test_lines_are_split_as_the_plain_twin_splits_them(
 
 
 DIGITS = st.text(st.sampled_from(list("0123456789")), max_size=4)
-MARKS = st.sampled_from(
-    [".", ",", "'", " ", "\u00a0", "\u202f", "e", "E-", "+", "-", "", "inf", "_"]
+SPACES = [" ", "\u00a0", "\u202f", "\u2003", "\ufeff"]
+MARKS = st.sampled_from([".", ",", "'", *SPACES, "e", "E-", "+", "-", "", "inf", "_"])
+NUMBER_FORMATS = st.sampled_from(
+    [(".", None), (",", None), (",", "."), (".", ","), (".", " "), (",", "'")]
 )
 NUMBERS = st.lists(DIGITS | MARKS, max_size=6).map("".join) | NASTY | st.floats().map(repr)
 
 
 @SOME
-@given(
-    st.lists(NUMBERS, max_size=5),
-    st.sampled_from([(".", None), (",", None), (",", "."), (".", ","), (".", " "), (",", "'")]),
-)
+@given(st.lists(NUMBERS, max_size=5), NUMBER_FORMATS)
 def test_numbers_are_read_as_the_plain_twin_reads_them(
     texts: list[str], marks: tuple[str, str | None]
 ) -> None:
-    decimal, thousands = marks
     cells = pa.array([text.encode() for text in texts], pa.large_binary())
-    found = numbers_from_texts(cells, ord(decimal), -1 if thousands is None else ord(thousands))
-    expected = [number_of(text, decimal, thousands) for text in texts]
+    found = numbers_from_texts(cells, CsvDialect(decimal=marks[0], thousands=marks[1]).marks)
+    expected = [number_of(text, *marks) for text in texts]
     same = [math.nan if number is None else number for number in expected]
     assert np.array_equal(found, np.array(same, np.float64), equal_nan=True)
 
 
 @SOME
-@given(st.lists(st.text(st.sampled_from(list("0179+-., \tax")), max_size=7), max_size=5))
-def test_names_are_read_as_the_plain_twin_reads_them(texts: list[str]) -> None:
+@given(
+    st.lists(st.text(st.sampled_from(list("0179+-., \tax\xa0")), max_size=7) | NUMBERS, max_size=5),
+    NUMBER_FORMATS,
+)
+def test_names_are_read_as_the_plain_twin_reads_them(
+    texts: list[str], marks: tuple[str, str | None]
+) -> None:
     cells = pa.array([text.encode() for text in texts], pa.binary())
-    found = names_of(cells, "who", ord(",")).to_pylist()
-    assert found == [name_of(text.encode()) or None for text in texts]
+    dialect = CsvDialect(decimal=marks[0], thousands=marks[1])
+    found = names_of(cells, "who", dialect.marks).to_pylist()
+    assert found == [name_of(text, *marks).encode() or None for text in texts]
+
+
+def test_ids_of_an_office_are_one_person_where_they_are_one_number() -> None:
+    domain = Domain((Categorical("sex", ("f", "m")),), person="who")
+
+    def persons(*ids: Any) -> int:
+        return len(read({"who": list(ids), "sex": ["f"] * len(ids)}, domain, OFFICE))
+
+    assert persons("1", "1.000", "1,5", "1.5", "10.00") == 5  # two of these are no numbers
+    assert persons("1000", "1.000", "+1.000,0", 1000, 1000.0, Decimal("1000.00")) == 1
+    assert persons("1,5", 1.5, Decimal("1.50")) == 1
+    for kind in (pa.float64(), pa.decimal128(6, 2)):
+        who = pa.array([1.5, 1.5, 1000.0, 1.0]).cast(kind)
+        typed = pa.table({"who": who, "sex": ["f"] * 4})
+        assert len(read(typed, domain, OFFICE)) == 3
+    assert persons("7", "\u00a07", "7\u202f", "\ufeff7", "\u2003 7\x85") == 1
 
 
 SEVEN = ["7", " 7", "07", "7.0", "+7", "7.", "007.000\t"]

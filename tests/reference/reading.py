@@ -7,8 +7,9 @@ import re
 __all__ = ["name_of", "number_of", "split_line"]
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf(inity)?", re.I)
-NAME = re.compile(rb"[+-]?([0-9]*)([.,]([0-9]*))?")
-SPACE = " \t\n\v\f\r"
+NAME = re.compile(r"[+-]?([0-9]*)(\.([0-9]*))?")
+SPACE = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
+SPACE += "".join(map(chr, range(0x2000, 0x200C)))
 
 
 def split_line(line: str, separator: str, quote: str | None) -> list[str]:
@@ -35,21 +36,24 @@ def split_line(line: str, separator: str, quote: str | None) -> list[str]:
 
 def number_of(text: str, decimal: str = ".", thousands: str | None = None) -> float | None:
     """The number a text writes, None if it writes none."""
-    text = text.strip(SPACE)
+    text = _plain(text.strip(SPACE), decimal, thousands)
+    return float(text) if NUMBER.fullmatch(text) else None
+
+
+def _plain(text: str, decimal: str, thousands: str | None) -> str:
+    """A number with a decimal point and no other marks; what is none stays none."""
     if thousands is not None:
         marks = {thousands} if thousands != " " else {" ", "\u00a0", "\u202f"}
         whole, mark, rest = _cut_number(text, decimal)
         groups = re.split("|".join(map(re.escape, sorted(marks))), whole.lstrip("+-"))
         if len(groups) > 1:
             if not 1 <= len(groups[0]) <= 3 or any(len(group) != 3 for group in groups[1:]):
-                return None
+                return "x"
             if not all(group.isascii() and group.isdigit() for group in groups):
-                return None
+                return "x"
             sign = whole[: len(whole) - len(whole.lstrip("+-"))]
             text = sign + "".join(groups) + mark + rest
-    if decimal != ".":
-        text = text.replace(".", "x").replace(decimal, ".")
-    return float(text) if NUMBER.fullmatch(text) else None
+    return text if decimal == "." else text.replace(".", "x").replace(decimal, ".")
 
 
 def _cut_number(text: str, decimal: str) -> tuple[str, str, str]:
@@ -59,12 +63,12 @@ def _cut_number(text: str, decimal: str) -> tuple[str, str, str]:
     return text, "", ""
 
 
-def name_of(name: bytes) -> bytes:
-    """The one form of a person's name, in a file of decimal commas."""
-    name = name.strip(SPACE.encode())
-    found = NAME.fullmatch(name)
-    if found is None or not ((found[1] or b"") + (found[3] or b"")):
+def name_of(name: str, decimal: str = ".", thousands: str | None = None) -> str:
+    """The one form of a person's name."""
+    name = name.strip(SPACE)
+    found = NAME.fullmatch(_plain(name, decimal, thousands))
+    if found is None or not (found[1] + (found[3] or "")):
         return name
-    whole, fraction = found[1].lstrip(b"0"), (found[3] or b"").rstrip(b"0")
-    sign = b"-" if name.startswith(b"-") and (whole or fraction) else b""
-    return sign + (whole or b"0") + (b"." + fraction if fraction else b"")
+    whole, fraction = found[1].lstrip("0"), (found[3] or "").rstrip("0")
+    sign = "-" if name.startswith("-") and (whole or fraction) else ""
+    return sign + (whole or "0") + (decimal + fraction if fraction else "")

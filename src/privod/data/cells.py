@@ -23,8 +23,8 @@ from privod.data.kernels.cells import write_names, write_numbers
 from privod.data.kernels.dates import IN_UTC, NO_DATE, read_dates
 from privod.errors import InvalidData
 
-POINT = ord(".")
-NONE = -1
+Marks = tuple[int, int]  # the bytes before a fraction and between groups of digits, -1 for none
+PLAIN: Marks = (ord("."), -1)
 MISSING, UNDECLARED = -1, -2  # codes of cells that hold nothing, or nothing that was declared
 TRUTHS = {b"false": 0, b"no": 0, b"f": 0, b"n": 0, b"0": 0}
 TRUTHS |= {b"true": 1, b"yes": 1, b"t": 1, b"y": 1, b"1": 1}
@@ -36,11 +36,12 @@ Ints = NDArray[np.int64]
 # ---- from anything to Arrow ---------------------------------------------------------------------
 
 
-def as_arrow(values: Any, declared: Numeric | Categorical | str) -> pa.Array:
+def as_arrow(values: Any, declared: Numeric | Categorical | str, marks: Marks = PLAIN) -> pa.Array:
     """A column of any kind as Arrow's; what is declared decides how objects of Python are read.
 
     Arrow and NumPy would make one type of a list of objects for the sake of a single one: floats of
-    long integers beside a gap, texts of numbers beside a text. So objects are read one by one.
+    long integers beside a gap, texts of numbers beside a text. So objects are read one by one, and
+    texts among them by the same marks as a column of texts.
     """
     name = declared if isinstance(declared, str) else declared.name
     if isinstance(values, pa.ChunkedArray):
@@ -51,24 +52,24 @@ def as_arrow(values: Any, declared: Numeric | Categorical | str) -> pa.Array:
     kind = getattr(values, "dtype", None)
     if hasattr(values, "to_arrow") and not isinstance(kind, np.dtype):  # of polars
         if str(kind) == "Object":  # Arrow would be given addresses
-            return _from_objects(values.to_list(), declared)
-        return as_arrow(values.to_arrow(), declared)
+            return _from_objects(values.to_list(), declared, marks)
+        return as_arrow(values.to_arrow(), declared, marks)
     if not isinstance(kind, np.dtype):
         if hasattr(kind, "na_value"):  # of pandas
             try:
                 return pa.array(values, from_pandas=True)
-            except (pa.ArrowException, TypeError, ValueError):
+            except (pa.ArrowException, OverflowError, TypeError, ValueError):
                 pass  # its values are objects of several kinds
         if hasattr(values, "tolist"):
             values = values.tolist()
-        return _from_objects(list(values), declared)
+        return _from_objects(list(values), declared, marks)
     array = np.asarray(values)
     if array.ndim != 1:
         raise InvalidData(f"The column {name!r} must hold one value for each row.")
     if array.dtype.kind in "biuf":
         return pa.array(array if array.dtype.itemsize <= 8 else array.astype(np.float64))
     if array.dtype.kind in "OUST":
-        return _from_objects(array.tolist(), declared)
+        return _from_objects(array.tolist(), declared, marks)
     if array.dtype.kind == "M" and isinstance(declared, Date):
         with suppress(pa.ArrowException):
             return pa.array(array)
@@ -76,7 +77,9 @@ def as_arrow(values: Any, declared: Numeric | Categorical | str) -> pa.Array:
     raise InvalidData(_wrong_type(name, declared, array.dtype))
 
 
-def _from_objects(values: list[Any], declared: Numeric | Categorical | str) -> pa.Array:
+def _from_objects(
+    values: list[Any], declared: Numeric | Categorical | str, marks: Marks
+) -> pa.Array:
     """Each object for itself."""
     if isinstance(declared, Date):
         numbers = dates_from_texts(
@@ -95,19 +98,19 @@ def _from_objects(values: list[Any], declared: Numeric | Categorical | str) -> p
         if all(type(value) in (bool, int, float) for value in values):
             with suppress(OverflowError):
                 return pa.array(np.array(values, np.float64))
-        return _mixed_numbers(values)
+        return _mixed_numbers(values, marks)
     if isinstance(declared, Categorical) and isinstance(declared.values[0], str):
         return pa.array([_text(value) for value in values], pa.large_binary())
     if isinstance(declared, str):
         floats = [value for value in values if isinstance(value, float | np.floating)]
         _refuse_large(floats, declared)
-    return pa.array([_written(value) for value in values], pa.large_binary())
+    return pa.array([_written(value, marks) for value in values], pa.large_binary())
 
 
-def _mixed_numbers(values: list[Any]) -> pa.Array:
+def _mixed_numbers(values: list[Any], marks: Marks) -> pa.Array:
     """Numbers as they are, texts read as numbers, anything else missing."""
     texts = pa.array([_text(value) for value in values], pa.large_binary())
-    numbers = numbers_from_texts(texts, POINT, NONE)
+    numbers = numbers_from_texts(texts, marks)
     for place, value in enumerate(values):
         if not isinstance(value, str | bytes):
             numbers[place] = _float(value)
@@ -131,8 +134,8 @@ def _text(value: Any) -> bytes | None:
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else None
 
 
-def _written(value: Any) -> bytes | None:
-    """A name or a whole number in bytes; None for what is neither."""
+def _written(value: Any, marks: Marks = PLAIN) -> bytes | None:
+    """A name or a number in bytes, as texts beside it write them; None for what is neither."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str | bytes):
@@ -142,10 +145,14 @@ def _written(value: Any) -> bytes | None:
     if isinstance(value, float):
         if not np.isfinite(value):
             return None
-        return str(int(value) if value.is_integer() else value).encode()
+        return _digits(int(value)) if value.is_integer() else _marked(str(value), marks)
     if isinstance(value, Decimal):
-        return format(value, "f").encode() if value.is_finite() else None
+        return _marked(format(value, "f"), marks) if value.is_finite() else None
     return None
+
+
+def _marked(number: str, marks: Marks) -> bytes:
+    return number.encode().replace(b".", bytes([marks[0]]))
 
 
 def _digits(value: int) -> bytes:
@@ -158,12 +165,10 @@ def _digits(value: int) -> bytes:
 # ---- from Arrow to what is declared --------------------------------------------------------------
 
 
-def numbers_of(
-    column: pa.Array, declared: Numeric, decimal: int = POINT, thousands: int = NONE
-) -> NDArray[np.float64]:
+def numbers_of(column: pa.Array, declared: Numeric, marks: Marks = PLAIN) -> NDArray[np.float64]:
     """The column's numbers, NaN where a cell holds none; perhaps its own, which are read-only."""
     if isinstance(declared, Ordinal):
-        places = codes_of(column, declared.categories, decimal)
+        places = codes_of(column, declared.categories, marks)
         return np.where(places < 0, np.nan, places)
     column = _plain(column)
     kind = column.type
@@ -173,16 +178,16 @@ def numbers_of(
         numbers = np.asarray(column.to_numpy(zero_copy_only=False))
         return np.floor(numbers) if isinstance(declared, Date) else numbers
     if pa.types.is_decimal(kind):  # Arrow's own cast of decimals to floats is not correctly rounded
-        return numbers_from_texts(column.cast(pa.string()), POINT, NONE)
+        return numbers_from_texts(column.cast(pa.string()), PLAIN)
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
     if any(is_kind(kind) for is_kind in kinds):
         return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
     if _is_text(kind):
-        return numbers_from_texts(column, decimal, thousands)
+        return numbers_from_texts(column, marks)
     raise InvalidData(_wrong_type(declared.name, declared, kind))
 
 
-def numbers_from_texts(column: pa.Array, decimal: int, thousands: int) -> NDArray[np.float64]:
+def numbers_from_texts(column: pa.Array, marks: Marks) -> NDArray[np.float64]:
     """The numbers that texts write, NaN where one writes none.
 
     The rule is ours, since no two readers agree: a sign, digits with a decimal mark, an exponent of
@@ -191,7 +196,7 @@ def numbers_from_texts(column: pa.Array, decimal: int, thousands: int) -> NDArra
     data, offsets = bytes_of(column)
     written = np.empty(max(len(data), 1), np.uint8)
     ends, is_one = np.empty(len(offsets), np.int64), np.empty(len(column), np.uint8)
-    write_numbers(data, offsets, decimal, thousands, written, ends, is_one)
+    write_numbers(data, offsets, *marks, written, ends, is_one)
     valid = np.packbits(is_one, bitorder="little")
     buffers = [pa.py_buffer(part) for part in (valid, ends, written)]
     texts = pa.Array.from_buffers(pa.large_string(), len(column), buffers)
@@ -239,22 +244,22 @@ def _steps(micros: Ints, aware: NDArray[np.bool_], declared: Date) -> NDArray[np
 
 
 def values_of(
-    column: pa.Array, declared: Numeric | Categorical, decimal: int = POINT, thousands: int = NONE
+    column: pa.Array, declared: Numeric | Categorical, marks: Marks = PLAIN
 ) -> NDArray[np.float64]:
     """A column in floats: its numbers, or the places of its categories; NaN where missing."""
     if isinstance(declared, Numeric):
-        return numbers_of(column, declared, decimal, thousands)
-    places = codes_of(column, declared, decimal)
+        return numbers_of(column, declared, marks)
+    places = codes_of(column, declared, marks)
     return np.where(places < 0, np.nan, places)
 
 
-def codes_of(column: pa.Array, declared: Categorical, decimal: int = POINT) -> Ints:
+def codes_of(column: pa.Array, declared: Categorical, marks: Marks = PLAIN) -> Ints:
     """Positions in the list of values; `MISSING` or `UNDECLARED` where a cell holds none of them.
 
     Of an open category what was not declared lies in the last place.
     """
     if pa.types.is_dictionary(column.type) and len(column.dictionary) <= len(column):
-        of_values = np.append(codes_of(column.dictionary, declared, decimal), MISSING)
+        of_values = np.append(codes_of(column.dictionary, declared, marks), MISSING)
         indices = column.indices.cast(pa.int64()).fill_null(-1)  # -1 finds the last place
         found: Ints = of_values[indices.to_numpy()]
         return found
@@ -284,7 +289,7 @@ def codes_of(column: pa.Array, declared: Categorical, decimal: int = POINT) -> I
         plain = pc.add(column.cast(pa.float64()), 0.0)  # so that -0.0 is 0.0
         return _positions(plain, declared, float)
     elif _is_text(kind) or pa.types.is_decimal(kind):
-        return _positions(_names(column, decimal), declared, lambda value: str(value).encode())
+        return _positions(_names(column, marks), declared, lambda value: str(value).encode())
     raise InvalidData(_wrong_type(declared.name, declared, kind))
 
 
@@ -337,7 +342,7 @@ def _positions(column: pa.Array, declared: Categorical, form: Callable[[Any], An
     return _foreign(places, column, declared)
 
 
-def names_of(column: pa.Array, name: str, decimal: int = POINT) -> pa.Array:
+def names_of(column: pa.Array, name: str, marks: Marks = PLAIN) -> pa.Array:
     """Persons in the one form in which they are compared; null where a row is nobody's."""
     column = _plain(column)
     kind = column.type
@@ -347,26 +352,25 @@ def names_of(column: pa.Array, name: str, decimal: int = POINT) -> pa.Array:
         numbers = numbers.astype(np.float64)
         whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
         if not np.all(whole | np.isnan(numbers)):
-            return _names(
-                pa.array([_written(one) for one in numbers.tolist()], pa.large_binary()), decimal
-            )
+            written = [_written(one, marks) for one in numbers.tolist()]
+            return _names(pa.array(written, pa.large_binary()), marks)
         integers = np.where(whole, numbers, 0).astype(np.int64)
         column = pa.array(integers, mask=~whole)
     allowed = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
     if not (_is_text(column.type) or any(is_one(column.type) for is_one in allowed)):
         raise InvalidData(_wrong_type(name, name, kind))
-    return _names(column, decimal)
+    return _names(column, marks)
 
 
-def _names(column: pa.Array, decimal: int) -> pa.Array:
+def _names(column: pa.Array, marks: Marks) -> pa.Array:
     if pa.types.is_boolean(column.type) or pa.types.is_null(column.type):
         column = column.cast(pa.int8())
     if not _is_text(column.type):
-        column = column.cast(pa.string())
+        column = pc.replace_substring(column.cast(pa.string()), ".", chr(marks[0]))
     data, offsets = bytes_of(column)
     written = np.empty(len(data) + len(column), np.uint8)  # .5 becomes 0.5
     ends = np.empty(len(offsets), np.int64)
-    write_names(data, offsets, decimal, written, ends)
+    write_names(data, offsets, *marks, written, ends)
     valid = np.packbits(np.diff(ends) > 0, bitorder="little")
     buffers = [pa.py_buffer(part) for part in (valid, ends, written)]
     return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)

@@ -19,7 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from privod.data.cells import MISSING, UNDECLARED, codes_of, names_of, numbers_of
+from privod.data.cells import (
+    MISSING,
+    PLAIN,
+    UNDECLARED,
+    Marks,
+    as_arrow,
+    codes_of,
+    names_of,
+    numbers_of,
+)
 from privod.data.columns import Categorical, Numeric
 from privod.data.csv_file import CsvDialect, LineTally
 from privod.data.domain import Domain
@@ -211,7 +220,6 @@ class Intake:
         self.domain = domain
         dialect = dialect or CsvDialect()
         self.marks = dialect.marks
-        self._decimal = dialect.marks[0]
         self._quote = dialect.quote
         self._records = np.zeros(5, np.int64)  # quoted ids, read, nobody's, incomplete, complete
         # missing, filled, clipped, undeclared
@@ -232,7 +240,7 @@ class Intake:
                 codes[column.name] = self._codes(columns[column.name], column, tally)
         persons = None
         if self.domain.person is not None:
-            persons = names_of(columns[self.domain.person], self.domain.person, self._decimal)
+            persons = names_of(columns[self.domain.person], self.domain.person, self.marks)
         both: dict[str, NDArray[Any]] = {**numbers, **codes}
         cells = [both[column.name] for column in self.domain.columns]
         parts = (*cells, *([] if persons is None else [persons]))
@@ -299,7 +307,7 @@ class Intake:
     def _numbers(
         self, cells: pa.Array, column: Numeric, tally: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        values = np.require(numbers_of(cells, column, *self.marks), requirements="W")
+        values = np.require(numbers_of(cells, column, self.marks), requirements="W")
         missing, clipped = mark(values, column.low, column.high)
         tally += (missing, 0 if column.fill is None else missing, clipped, 0)
         return values
@@ -307,7 +315,7 @@ class Intake:
     def _codes(
         self, cells: pa.Array, column: Categorical, tally: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        places = codes_of(cells, column, self._decimal)
+        places = codes_of(cells, column, self.marks)
         missing = int((places < 0).sum())
         foreign = places == (len(column.values) - 1 if column.other else UNDECLARED)
         tally += (missing, 0 if column.fill is None else missing, 0, int(foreign.sum()))
@@ -326,10 +334,25 @@ def _ends(values: NDArray[Any]) -> tuple[float, float]:
     return (float(given.min()), float(given.max())) if len(given) else (np.inf, -np.inf)
 
 
+def wanted_of(domain: Domain) -> list[str]:
+    """The columns that are read, the person's last."""
+    return [*domain.names, *([] if domain.person is None else [domain.person])]
+
+
+def arrow_columns(
+    source: Mapping[str, Any], domain: Domain, marks: Marks = PLAIN
+) -> dict[str, pa.Array]:
+    """The declared columns of a mapping, of whatever kind, as Arrow's."""
+    absent_columns(source, domain)
+    declared = {column.name: column for column in domain.columns}
+    return {
+        name: as_arrow(source[name], declared.get(name, name), marks) for name in wanted_of(domain)
+    }
+
+
 def absent_columns(names: Any, domain: Domain) -> None:
     """Refuse data that lacks a declared column."""
-    persons = [] if domain.person is None else [domain.person]
-    absent = [name for name in (*domain.names, *persons) if name not in names]
+    absent = [name for name in wanted_of(domain) if name not in names]
     if absent:
         raise InvalidData(
             f"The data has no column {', '.join(map(repr, absent))}, which its domain declares."

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from privod.data.cells import as_arrow
+from privod.data.cells import PLAIN, Marks
 from privod.data.csv_file import (
     SEPARATORS,
     CsvBytes,
@@ -29,13 +29,13 @@ from privod.data.csv_file import (
     other_reading,
 )
 from privod.data.domain import Domain
-from privod.data.intake import Intake, IntakeReport, absent_columns
+from privod.data.intake import Intake, IntakeReport, absent_columns, arrow_columns, wanted_of
 from privod.data.sql import SqlQuery, sql_portions
 from privod.data.table import Table
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 
 __all__ = ["CsvDialect", "check_file", "check_names", "hive_values", "parquet_files", "portions_of"]
-__all__ += ["read", "read_with_report", "told_of_file", "wanted_of", "write_parquet"]
+__all__ += ["read", "read_with_report", "told_of_file", "write_parquet"]
 
 ROWS_AT_ONCE = 1 << 16
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -79,21 +79,25 @@ def portions_of(
     source: Any, domain: Domain, dialect: CsvDialect | None, lines: LineTally
 ) -> Iterator[Columns]:
     """The declared columns of a source as they are there, a bounded number of records at a time."""
+    marks = PLAIN if dialect is None else dialect.marks
     if isinstance(source, str | Path):
         return _from_file(Path(source), domain, dialect or CsvDialect(), lines)
     if isinstance(source, CsvBytes):
         return _from_csv(source, domain, dialect or CsvDialect(), lines)
     if isinstance(source, SqlQuery):
-        return sql_portions(source, domain, wanted_of(domain), ROWS_AT_ONCE, check_names)
+        return sql_portions(source, domain, marks, ROWS_AT_ONCE, check_names)
     if isinstance(source, Table):
-        return iter([_as_arrow(source.columns(), domain)])
+        if marks != PLAIN:
+            way_out = "Leave it out: its texts were read already."
+            raise InvalidParameter("dialect", "is not for a table", dialect, way_out)
+        return iter([arrow_columns(source.columns(), domain)])
     if isinstance(source, Mapping):
-        return iter([_as_arrow(source, domain)])
+        return iter([arrow_columns(source, domain, marks)])
     package = type(source).__module__.split(".")[0]  # neither is imported for it
     if package == "pandas" and hasattr(source, "iloc"):
-        return _from_pandas(source, domain)
+        return _from_pandas(source, domain, marks)
     if package == "polars" and hasattr(source, "collect_schema"):
-        return _from_polars(source, domain)
+        return _from_polars(source, domain, marks)
     if isinstance(source, pa.RecordBatch):
         source = pa.table(source)
     if hasattr(source, "__arrow_c_stream__"):
@@ -102,35 +106,25 @@ def portions_of(
     raise InvalidParameter("source", "must be a file, a frame or a mapping", type(source), way_out)
 
 
-def wanted_of(domain: Domain) -> list[str]:
-    """The columns that are read, the person's last."""
-    return [*domain.names, *([] if domain.person is None else [domain.person])]
-
-
 # ---- frames --------------------------------------------------------------------------------------
 
 
-def _as_arrow(source: Mapping[str, Any], domain: Domain) -> Columns:
-    absent_columns(source, domain)
-    declared = {column.name: column for column in domain.columns}
-    return {name: as_arrow(source[name], declared.get(name, name)) for name in wanted_of(domain)}
-
-
-def _from_pandas(frame: Any, domain: Domain) -> Iterator[Columns]:
+def _from_pandas(frame: Any, domain: Domain, marks: Marks) -> Iterator[Columns]:
     names = [str(name) for name in frame.columns]  # which pandas lets be numbers as well
     check_names(names, domain)
     places = {name: names.index(name) for name in wanted_of(domain)}
     for start in range(0, max(len(frame), 1), ROWS_AT_ONCE):
         some = frame.iloc[start : start + ROWS_AT_ONCE]
-        yield _as_arrow({name: some.iloc[:, place] for name, place in places.items()}, domain)
+        columns = {name: some.iloc[:, place] for name, place in places.items()}
+        yield arrow_columns(columns, domain, marks)
 
 
-def _from_polars(frame: Any, domain: Domain) -> Iterator[Columns]:
+def _from_polars(frame: Any, domain: Domain, marks: Marks) -> Iterator[Columns]:
     check_names(frame.collect_schema().names(), domain)
     some = frame.select(wanted_of(domain))
     for part in _collected(some) if hasattr(some, "collect") else [some]:
         for few in part.iter_slices(ROWS_AT_ONCE):
-            yield _as_arrow({name: few[name] for name in wanted_of(domain)}, domain)
+            yield arrow_columns({name: few[name] for name in wanted_of(domain)}, domain, marks)
 
 
 def _collected(lazy: Any) -> Iterator[Any]:

@@ -19,8 +19,9 @@ from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
-from privod.data.cells import as_arrow
+from privod.data.cells import Marks
 from privod.data.domain import Domain
+from privod.data.intake import arrow_columns, wanted_of
 from privod.errors import InvalidData, InvalidParameter, PrivodError, Unavailable
 
 DUCKDB_MEMORY = "1GB"  # beyond it DuckDB sorts on disk, in a private folder
@@ -92,17 +93,17 @@ class _Snapshot:
     """A database at one moment: its answers whole, or some rows at a time as Arrow columns."""
 
     fetch: Callable[[str], tuple[dict[str, str], list[Any]]]
-    portions: Callable[[str, Sequence[str], Domain, int], Iterator[dict[str, pa.Array]]]
+    portions: Callable[[str, Domain, Marks, int], Iterator[dict[str, pa.Array]]]
 
 
 def sql_portions(
     source: SqlQuery,
     domain: Domain,
-    wanted: Sequence[str],
+    marks: Marks,
     rows_at_once: int,
     check_names: Callable[[list[str], Domain], None],
 ) -> Iterator[dict[str, pa.Array]]:
-    """The wanted columns of a query's rows, a bounded number at a time."""
+    """The declared columns of a query's rows, a bounded number at a time."""
     with _told(), _opener(source.database)(source.database) as snapshot:
         names = list(snapshot.fetch(source.names_sql())[0])
         check_names(names, domain)
@@ -115,7 +116,8 @@ def sql_portions(
                 "The columns of `order_by` do not tell all rows of the query apart, so their"
                 " order is open. Add a column that does, such as a primary key."
             )
-        yield from snapshot.portions(source.rows_sql(wanted), wanted, domain, rows_at_once)
+        sql = source.rows_sql(wanted_of(domain))
+        yield from snapshot.portions(sql, domain, marks, rows_at_once)
 
 
 def sql_schema(source: SqlQuery) -> dict[str, str]:
@@ -149,16 +151,12 @@ def _opener(database: str) -> Callable[[str], AbstractContextManager[_Snapshot]]
 
 
 def _from_rows(
-    rows: Callable[[int], list[Any]], wanted: Sequence[str], domain: Domain, at_once: int
+    rows: Callable[[int], list[Any]], domain: Domain, marks: Marks, at_once: int
 ) -> Iterator[dict[str, pa.Array]]:
     """Rows of a driver that gives objects of Python, each read for itself."""
-    declared = {column.name: column for column in domain.columns}
     while some := rows(at_once):
-        columns = zip(*some, strict=True)
-        yield {
-            name: as_arrow(list(cells), declared.get(name, name))
-            for name, cells in zip(wanted, columns, strict=True)
-        }
+        columns = map(list, zip(*some, strict=True))
+        yield arrow_columns(dict(zip(wanted_of(domain), columns, strict=True)), domain, marks)
 
 
 @contextmanager
@@ -177,9 +175,9 @@ def _sqlite(database: str) -> Iterator[_Snapshot]:
             return {str(column[0]): "" for column in cursor.description}, cursor.fetchall()
 
         def portions(
-            sql: str, wanted: Sequence[str], domain: Domain, at_once: int
+            sql: str, domain: Domain, marks: Marks, at_once: int
         ) -> Iterator[dict[str, pa.Array]]:
-            yield from _from_rows(connection.execute(sql).fetchmany, wanted, domain, at_once)
+            yield from _from_rows(connection.execute(sql).fetchmany, domain, marks, at_once)
 
         yield _Snapshot(fetch, portions)
     finally:
@@ -211,11 +209,11 @@ def _postgresql(database: str) -> Iterator[_Snapshot]:
             return named, cursor.fetchall()
 
         def portions(
-            sql: str, wanted: Sequence[str], domain: Domain, at_once: int
+            sql: str, domain: Domain, marks: Marks, at_once: int
         ) -> Iterator[dict[str, pa.Array]]:
             with connection.cursor("privod") as cursor:
                 cursor.execute(sql.encode())
-                yield from _from_rows(cursor.fetchmany, wanted, domain, at_once)
+                yield from _from_rows(cursor.fetchmany, domain, marks, at_once)
 
         yield _Snapshot(fetch, portions)
         connection.rollback()
@@ -247,9 +245,9 @@ def _duckdb(database: str) -> Iterator[_Snapshot]:
                 return {str(column[0]): str(column[1]) for column in described}, cursor.fetchall()
 
             def portions(
-                sql: str, wanted: Sequence[str], _domain: Domain, at_once: int
+                sql: str, domain: Domain, _marks: Marks, at_once: int
             ) -> Iterator[dict[str, pa.Array]]:
                 for batch in connection.sql(sql).to_arrow_reader(at_once):
-                    yield dict(zip(wanted, batch.columns, strict=True))
+                    yield dict(zip(wanted_of(domain), batch.columns, strict=True))
 
             yield _Snapshot(fetch, portions)

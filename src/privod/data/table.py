@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privod.data.binning import Binning, Codes, Ranks
-from privod.data.cells import MISSING, as_arrow
+from privod.data.cells import MISSING
 from privod.data.columns import Ordinal
 from privod.data.conditions import Conditions
 from privod.data.domain import Domain
@@ -34,7 +34,7 @@ from privod.data.folding import (
     side_by_side,
     swept,
 )
-from privod.data.intake import Intake, Portion, absent_columns
+from privod.data.intake import Intake, Portion, arrow_columns
 from privod.data.persons import first_rows, numbered
 from privod.data.views import COMPLETE, Records, SeenRows, View
 
@@ -122,14 +122,7 @@ class Table:
     _rows: Rows
 
     def __init__(self, domain: Domain, columns: Mapping[str, Any]) -> None:
-        absent_columns(columns, domain)
-        persons = [] if domain.person is None else [domain.person]
-        declared = {column.name: column for column in domain.columns}
-        cells = {
-            name: as_arrow(columns[name], declared.get(name, name))
-            for name in (*declared, *persons)
-        }
-        self._hold(domain, [Intake(domain).take(cells)])
+        self._hold(domain, [Intake(domain).take(arrow_columns(columns, domain))])
 
     @classmethod
     def of_portions(cls, domain: Domain, portions: Sequence[Portion]) -> Self:

@@ -23,8 +23,9 @@ from privod.data.cells import MISSING, codes_of, numbers_of
 from privod.data.columns import Numeric
 from privod.data.domain import Domain
 from privod.data.folding import Block
+from privod.data.intake import wanted_of
 from privod.data.kernels.ranges import mark
-from privod.data.sources import check_names, wanted_of
+from privod.data.sources import check_names
 from privod.data.views import COMPLETE
 from privod.engines.manifest import Manifest
 from privod.engines.sealed_file import CHANGED, Marks, SealedReader, seal_in_place, sealed_again
@@ -121,6 +122,8 @@ class SourceInPlace(ABC):
         found: Iterator[tuple[Any, Cells]] = self.raw(piece, names)
         if not names:
             found = ((slice(at, at + AT_ONCE), {}) for at in range(0, len(rows), AT_ONCE))
+        decimal, thousands = self._place["marks"]
+        marks = decimal, thousands
         for at, cells in found:
             kept = np.flatnonzero(stored[at])
             block = np.empty((len(numbers), len(kept)))
@@ -131,9 +134,9 @@ class SourceInPlace(ABC):
                 if column is None:
                     values = complete[at].astype(np.int64)
                 elif isinstance(column, Numeric):
-                    values = numbers_of(cells[name], column, *self._place["marks"])
+                    values = numbers_of(cells[name], column, marks)
                 else:
-                    places = codes_of(cells[name], column, self._place["marks"][0])
+                    places = codes_of(cells[name], column, marks)
                     values = np.maximum(places, MISSING)
                 if len(kept) == len(values):
                     own[:] = values

@@ -18,9 +18,8 @@ import pyarrow as pa
 from privod.data.csv_file import CsvDialect
 from privod.data.domain import Domain
 from privod.data.folding import Block, Fold, side_by_side
-from privod.data.intake import Intake, Portion
+from privod.data.intake import Intake, Portion, wanted_of
 from privod.data.persons import hash_sums
-from privod.data.sources import wanted_of
 from privod.data.views import COMPLETE
 from privod.engines.manifest import Manifest
 from privod.engines.sealed_file import CHANGED

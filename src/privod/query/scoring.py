@@ -189,7 +189,7 @@ def read_records(
 
 def _values(cells: Any, declared: Column, dialect: CsvDialect) -> NDArray[np.float64]:
     """A column's numbers, or the places of its categories; NaN where nothing known is said."""
-    values = values_of(cells, declared, *dialect.marks)
+    values = values_of(cells, declared, dialect.marks)
     infinite = np.isinf(values)  # beyond every range, of which registration takes the end
     if not infinite.any() or not isinstance(declared, Numeric):
         return values

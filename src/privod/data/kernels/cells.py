@@ -26,11 +26,42 @@ def is_digit(byte: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def _wide_space(data: Bytes, at: int, end: int) -> int:
+    """How many bytes a white space beyond ASCII takes here in UTF-8, 0 if there is none."""
+    first = data[at]
+    if first < 0xC2:
+        return 0
+    if first == 0xC2 and at + 1 < end and (data[at + 1] == 0xA0 or data[at + 1] == 0x85):
+        return 2
+    if at + 2 >= end:
+        return 0
+    second, third = data[at + 1], data[at + 2]
+    found = first == 0xE1 and second == 0x9A and third == 0x80
+    found |= first == 0xE2 and second == 0x80 and (third <= 0x8B or third == 0xAF)  # U+2000 to 200B
+    found |= first == 0xE2 and second == 0x80 and (third == 0xA8 or third == 0xA9)  # ends of lines
+    found |= first == 0xE2 and second == 0x81 and third == 0x9F
+    found |= first == 0xE3 and second == 0x80 and third == 0x80
+    found |= first == 0xEF and second == 0xBB and third == 0xBF  # a byte order mark
+    return 3 if found else 0
+
+
+@njit(cache=True, nogil=True)
 def trimmed(data: Bytes, start: int, end: int) -> tuple[int, int]:
-    while start < end and _is_space(data[start]):
-        start += 1
-    while end > start and _is_space(data[end - 1]):
-        end -= 1
+    """Where a cell begins and ends without the white space around it, Unicode's as well."""
+    while start < end:
+        width = 1 if _is_space(data[start]) else _wide_space(data, start, end)
+        if width == 0:
+            break
+        start += width
+    while end > start:
+        width = 1 if _is_space(data[end - 1]) else 0
+        if data[end - 1] >= 0x80:
+            for wide in range(2, min(3, end - start) + 1):
+                if _wide_space(data, end - wide, end) == wide:
+                    width = wide
+        if width == 0:
+            break
+        end -= width
     return start, end
 
 
@@ -47,6 +78,35 @@ def _thousands_mark(data: Bytes, at: int, end: int, mark: int) -> int:
         if at + 2 < end and data[at] == 0xE2 and data[at + 1] == 0x80 and data[at + 2] == 0xAF:
             return 3
     return 0
+
+
+@njit(cache=True, nogil=True)
+def _whole_end(data: Bytes, at: int, end: int, thousands: int) -> int:
+    """Where the digits before a fraction end; -1 if marks between them make no groups of three."""
+    group, marks = 0, 0
+    while at < end:
+        if is_digit(data[at]):
+            group += 1
+            at += 1
+            continue
+        width = _thousands_mark(data, at, end, thousands)
+        if width == 0:
+            break
+        if group == 0 or group > GROUP or (marks > 0 and group != GROUP):
+            return -1
+        marks += 1
+        group = 0
+        at += width
+    return -1 if marks > 0 and group != GROUP else at
+
+
+@njit(cache=True, nogil=True)
+def _copy_digits(data: Bytes, start: int, end: int, out: Bytes, used: int) -> int:
+    for place in range(start, end):
+        if is_digit(data[place]):
+            out[used] = data[place]
+            used += 1
+    return used
 
 
 @njit(cache=True, nogil=True)
@@ -68,25 +128,12 @@ def _write_number(
             for place in range(3):
                 out[used + place] = INFINITY[place]
             return used + 3
-    whole, group, marks = 0, 0, 0
-    while at < end:
-        if is_digit(data[at]):
-            out[used] = data[at]
-            used += 1
-            whole += 1
-            group += 1
-            at += 1
-            continue
-        width = _thousands_mark(data, at, end, thousands)
-        if width == 0:
-            break
-        if group == 0 or group > GROUP or (marks > 0 and group != GROUP):
-            return -1
-        marks += 1
-        group = 0
-        at += width
-    if marks > 0 and group != GROUP:
+    whole_end = _whole_end(data, at, end, thousands)
+    if whole_end < 0:
         return -1
+    whole = whole_end - at
+    used = _copy_digits(data, at, whole_end, out, used)
+    at = whole_end
     fraction = 0
     if at < end and data[at] == decimal:
         out[used] = POINT
@@ -133,29 +180,30 @@ def write_numbers(
 
 
 @njit(cache=True, nogil=True)
-def _write_name(data: Bytes, start: int, end: int, decimal: int, out: Bytes, used: int) -> int:
+def _write_name(
+    data: Bytes, start: int, end: int, decimal: int, thousands: int, out: Bytes, used: int
+) -> int:
     start, end = trimmed(data, start, end)
     at = start
     negative = at < end and data[at] == MINUS
     if at < end and (data[at] == PLUS or data[at] == MINUS):
         at += 1
     whole = at
-    while at < end and is_digit(data[at]):
-        at += 1
-    whole_end = at
-    fraction = at
-    if at < end and (data[at] == POINT or data[at] == decimal):
+    whole_end = _whole_end(data, at, end, thousands)
+    at = fraction = fraction_end = max(whole_end, at)
+    if at < end and data[at] == decimal:
         at += 1
         fraction = at
         while at < end and is_digit(data[at]):
             at += 1
-    fraction_end = at
-    if at != end or (whole_end - whole) + (fraction_end - fraction) == 0:  # a text: as it is
+        fraction_end = at
+    digits = (whole_end - whole) + (fraction_end - fraction)
+    if whole_end < 0 or at != end or digits == 0:  # a text: as it is
         for place in range(start, end):
             out[used] = data[place]
             used += 1
         return used
-    while whole < whole_end and data[whole] == ZERO:
+    while whole < whole_end and (data[whole] == ZERO or not is_digit(data[whole])):
         whole += 1
     while fraction_end > fraction and data[fraction_end - 1] == ZERO:
         fraction_end -= 1
@@ -165,27 +213,27 @@ def _write_name(data: Bytes, start: int, end: int, decimal: int, out: Bytes, use
     if whole == whole_end:
         out[used] = ZERO
         used += 1
-    for place in range(whole, whole_end):
-        out[used] = data[place]
-        used += 1
+    used = _copy_digits(data, whole, whole_end, out, used)
     if fraction < fraction_end:
-        out[used] = POINT
+        out[used] = decimal  # so that 1.5 is another text where 1,5 is the number
         used += 1
-        for place in range(fraction, fraction_end):
-            out[used] = data[place]
-            used += 1
+        used = _copy_digits(data, fraction, fraction_end, out, used)
     return used
 
 
 @njit(cache=True, nogil=True)
-def write_names(data: Bytes, offsets: Ints, decimal: int, out: Bytes, ends: Ints) -> None:
+def write_names(
+    data: Bytes, offsets: Ints, decimal: int, thousands: int, out: Bytes, ends: Ints
+) -> None:
     """Write each cell in the one form that names are compared in.
 
     Surrounding white space goes; what then writes a number in digits is that number, without a
-    plus, leading zeros, or trailing zeros of a fraction; anything else is a text, as it is.
+    plus, marks between thousands, leading zeros, or trailing zeros of a fraction; anything else is
+    a text, as it is.
     """
     used = 0
     ends[0] = 0
     for row in range(len(offsets) - 1):
-        used = _write_name(data, offsets[row], offsets[row + 1], decimal, out, used)
+        start, end = offsets[row], offsets[row + 1]
+        used = _write_name(data, start, end, decimal, thousands, out, used)
         ends[row + 1] = used
