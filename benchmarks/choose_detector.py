@@ -17,7 +17,6 @@ the figures: the present setting, the best, what is left out, and how far each s
 from __future__ import annotations
 
 import argparse
-import hashlib
 import itertools
 import json
 import os
@@ -32,12 +31,12 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.race_detectors import auroc, outward
+from benchmarks.race_detectors import auroc, even, outward
 
 from privod.data import Domain, Numeric
 from privod.mechanisms import seeded
 from privod.query import count_query
-from privod.questions.detector_profile import ranges, rarity, shares, stages
+from privod.questions.detector_profile import components, ranges, rarity, shares, stages
 from privod.questions.detector_profile.query import DetectorProfile
 
 Floats = NDArray[np.float64]
@@ -54,6 +53,7 @@ CONSTANTS: dict[str, tuple[Any, tuple[float, ...]]] = {
     "MOMENTS_COST": (stages, (2.0, 2.5)),
     "HALF_TAIL": (rarity, (0.0, 0.5, 1.0)),
     "KEPT": (shares, (0.0, 0.5, 1.0)),
+    "POWER": (components, (1.0, 1.5, 2.0)),
 }
 
 
@@ -97,10 +97,6 @@ def cases_of(path: Path) -> dict[str, Case] | None:
         "novelty": case(train, test, labels),
         "contaminated": case(mixed, mixed, known[some]),
     }
-
-
-def even(path: Path) -> bool:
-    return int(hashlib.sha256(path.stem.encode()).hexdigest()[-1], 16) % 2 == 0
 
 
 def family(name: str) -> str:

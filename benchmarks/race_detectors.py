@@ -2,7 +2,7 @@
 
     python -m benchmarks.race_detectors [--quick] [--smoke] [--speed] [--rows 20000] [--fits 10]
                                         [--protocol contaminated|novelty] [--sets 6]
-                                        [--tables FOLDER]
+                                        [--kept-aside]
 
 Every labeled set of the folder PRIVOD_DATA (and of its folder detection/), by two protocols.
 *Contaminated*: all rows are fitted without labels and the same rows are scored. *Novelty*: half of
@@ -11,18 +11,19 @@ average precision and precision at n (n outliers), as means over sets, of ten fi
 detectors. Ranges are what somebody who knows the units would declare, rounded out to powers of two
 from zero, or none ("open"). Nothing else is given but epsilon. Of kdd99, whose attacks are the
 majority, the normal rows with two rare kinds of attack and with a sample of all are taken. Large
-sets are cut to 20,000 rows, or to `--rows`; k-NN and LOF take part on sets of up to 12,000. Private
-rivals (private_rivals.py) take part where mbi, diffprivlib or Opacus can be imported, with one fit
-a set, MST on sets of up to 30 columns.
+sets are cut to 20,000 rows, or to `--rows`. Private rivals (private_rivals.py) take part where mbi,
+diffprivlib or Opacus can be imported, with one fit a set, MST on sets of up to 30 columns.
 
-`--tables` takes the tables of a folder instead (*.npz with train, test and test_labels, as those of
-macrOData), by novelty. `--quick` takes the smaller sets and three fits, `--smoke` one set and one
-fit, `--speed` the time beside HBOS alone.
+`--kept-aside` takes 150 tables of macrOData instead, by novelty with their own split. They lie in
+the folder PRIVOD_TABLES, and no constant was chosen on them (see choose_detector.py). `--quick`
+takes the smaller sets and three fits, `--smoke` one set and one fit, `--speed` the time beside HBOS
+alone.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import sys
 import time
@@ -47,7 +48,7 @@ Floats = NDArray[np.float64]
 
 PROTOCOLS = ("contaminated", "novelty")
 MOST_ROWS = 20_000
-MOST_FOR_NEIGHBORS = 12_000
+KEPT_ASIDE = 150
 FITS_OF_RIVALS = 1  # which take seconds to minutes
 TARGET = 0.1  # of the rows, to be flagged
 FACTOR = 2  # by which the share that is flagged may be off to count as met
@@ -166,11 +167,10 @@ def peers(part: Split) -> dict[str, Floats]:
         "IForest": IForest(random_state=0).fit(part.rows).decision_function(part.asked),
         "ECOD": ECOD().fit(part.rows).decision_function(part.asked),
     }
-    if len(part.rows) <= MOST_FOR_NEIGHBORS:
-        same = part.rows is part.asked
-        for name, model in (("kNN", KNN()), ("LOF", LOF(novelty=True))):
-            model.fit(scaled)
-            found[name] = model.decision_scores_ if same else model.decision_function(asked)
+    same = part.rows is part.asked
+    for name, model in (("kNN", KNN()), ("LOF", LOF(novelty=True))):
+        model.fit(scaled)
+        found[name] = model.decision_scores_ if same else model.decision_function(asked)
     return found
 
 
@@ -228,9 +228,16 @@ def race_speed(n_rows: int, n_columns: int) -> float:
     return best["private"] / best["hbos"]
 
 
-def tables(folder: Path, most_rows: int) -> Iterator[tuple[Labeled, Split]]:
-    """Tables with their own split: fitted rows are inliers."""
-    for path in sorted(folder.glob("*.npz")):
+def even(path: Path) -> bool:
+    """Whether a table of macrOData is for choosing constants; the others are for judging."""
+    return int(hashlib.sha256(path.stem.encode()).hexdigest()[-1], 16) % 2 == 0
+
+
+def kept_aside(folder: Path, most_rows: int) -> Iterator[tuple[Labeled, Split]]:
+    """Tables that are for judging alone, in random order: fitted rows are inliers."""
+    paths = sorted(path for path in folder.rglob("*.npz") if not even(path))
+    for place in np.random.default_rng(0).permutation(len(paths)):
+        path = paths[place]
         with np.load(path, allow_pickle=False) as held:
             rows, asked = (
                 np.clip(held[name].astype(float), -1e15, 1e15) for name in ("train", "test")
@@ -306,8 +313,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=MOST_ROWS, help="of a set, at most")
     parser.add_argument("--fits", type=int, default=10)
     parser.add_argument("--protocol", choices=PROTOCOLS, action="append")
-    parser.add_argument("--tables", type=Path, help="a folder of *.npz tables instead")
-    parser.add_argument("--most-tables", type=int, default=150)
+    parser.add_argument("--kept-aside", action="store_true", help="tables of PRIVOD_TABLES instead")
     parser.add_argument("--sets", type=int, help="the so many smallest sets alone")
     parser.add_argument("--speed", action="store_true", help="the time beside HBOS alone")
     options = parser.parse_args()
@@ -319,13 +325,12 @@ def main() -> None:
     small = options.quick or options.smoke
     epsilons = ("1",) if small else ("0.1", "1")
     fits = 1 if options.smoke else min(options.fits, 3) if options.quick else options.fits
-    if options.tables:
-        race(
-            islice(tables(options.tables, options.rows), options.most_tables),
-            epsilons,
-            fits,
-            "tables",
-        )
+    if options.kept_aside:
+        held = os.environ.get("PRIVOD_TABLES")
+        if not held:
+            sys.exit("Set PRIVOD_TABLES to the folder of macrOData tables.")
+        judged = kept_aside(Path(held), options.rows)
+        race(islice(judged, 6 if small else KEPT_ASIDE), epsilons, fits, "kept_aside")
         return
     folder = os.environ.get("PRIVOD_DATA")
     if not folder:

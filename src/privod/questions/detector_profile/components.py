@@ -1,7 +1,8 @@
 """How far is a record from where correlated columns lie? By the released sums of products.
 
-The distance is the one from the leading components of the correlations [Shyu 2003]; a component
-leads if noise alone would not make its variance as large.
+Along each component of the correlations the distance squared is divided by the variance there to
+the power of 3/2. So what dependent columns leave out counts more than in Mahalanobis' distance, and
+outliers in one of independent columns, of which each is a component, still count.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 STEPS = 16  # to a scale: places
+POWER = 1.5  # of a component's variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,7 @@ class Components:
     def by_column(self, rows: Floats) -> Floats:
         """What every numeric column adds to that for every record."""
         away = self._away(rows)
-        return np.asarray(away * (away @ self.residual))
+        return np.asarray(away * (away @ self.metric))
 
     @cached_property
     def _eigen(self) -> tuple[Floats, Floats]:
@@ -68,15 +70,10 @@ class Components:
         return np.maximum(variances, 0.0) + self._edge + 1e-3 * top + 1e-9
 
     @cached_property
-    def residual(self) -> Floats:
-        """Projects onto what the leading components leave out."""
+    def metric(self) -> Floats:
+        """What makes the squared distance of two columns' distances."""
         directions, _ = self._eigen
-        spectrum = self._spectrum
-        leading = spectrum > max(2 * self._edge, float(spectrum.mean()))
-        if leading.all():
-            return np.asarray(directions @ (directions / spectrum).T)
-        rest = directions[:, ~leading]
-        return np.asarray(rest @ rest.T)
+        return np.asarray(directions @ (directions * self._spectrum**-POWER).T)
 
     def _away(self, rows: Floats) -> Floats:
         """Distances from the centers, by the step that they lie on."""

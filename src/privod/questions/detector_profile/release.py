@@ -1,7 +1,7 @@
 """A profile that may be carried away: score new records against it and explain their scores, free.
 
 Two scores: how rare the record's cells are (`rarity`) and, where products were released, how far it
-is from the leading components of the correlations (`components`). Each is minus the log of the
+is along the components of the correlations (`components`). Each is minus the log of the
 share of records drawn from the release that score as high; their mean is the score. Counts that
 drown in noise are drawn toward what is usual (`shares`). Only released numbers are looked at.
 """
@@ -392,7 +392,7 @@ class NoisyProfile(Scorable):
         steps = np.array([FARTHEST_SCALES, STEPS])
         inverse = 1 / np.array(layout.scales)
         apart = (layout.places, np.array(layout.centers), inverse, steps)
-        return (*cells, *apart, components.residual, *distance)
+        return (*cells, *apart, components.metric, *distance)
 
 
 def _ratio(whole: Floats, parts: Floats) -> Floats:

@@ -143,7 +143,7 @@ def score_rows(
     centers: Floats,
     inverse: Floats,
     steps: Floats,
-    residual: Floats,
+    metric: Floats,
     far_law: Floats,
     far_step: float,
     far_slope: float,
@@ -190,7 +190,7 @@ def score_rows(
                 )
         for one in range(n_axes):
             for other in range(one, n_axes):
-                weight = residual[one, other] * scaling * (1.0 if one == other else 2.0)
+                weight = metric[one, other] * scaling * (1.0 if one == other else 2.0)
                 left, right = away[one], away[other]
                 for at in range(size):
                     far[at] += weight * (left[at] * right[at])
