@@ -260,6 +260,19 @@ def test_folds_that_follow_the_rows_are_not_charged_but_refused(split: Any) -> N
         cross_val_score(detector, cloud(40), SAID, cv=split, **how)
 
 
+@follow
+@pytest.mark.filterwarnings("ignore::privod.estimators.PrivacyWarning")
+def test_folds_that_follow_the_rows_have_no_total(split: Any) -> None:
+    detector = PrivateDetector(epsilon=1, bounds=(-4, 4), delta=0)
+    how: Any = {"scoring": lambda *_: 0.0, "error_score": "raise", **groups_for(split)}
+    with spending() as meter:
+        detector.fit(cloud(40))
+        cross_val_score(detector, cloud(40), SAID, cv=split, **how)
+        detector.fit(cloud(40))
+    assert meter.total == Spending(meter.total.fits, None, bounded=False)
+    assert meter.total.fits > 3
+
+
 @pytest.mark.filterwarnings("ignore::privod.estimators.PrivacyWarning")
 def test_folds_that_other_threads_fit_are_not_charged_but_refused() -> None:
     """There nobody can see what cut them."""

@@ -53,7 +53,10 @@ def as_arrow(values: Any, declared: Numeric | Categorical | str, marks: Marks = 
     if hasattr(values, "to_arrow") and not isinstance(kind, np.dtype):  # of polars
         if str(kind) == "Object":  # Arrow would be given addresses
             return _from_objects(values.to_list(), declared, marks)
-        return as_arrow(values.to_arrow(), declared, marks)
+        try:
+            return as_arrow(values.to_arrow(), declared, marks)
+        except pa.ArrowException:  # of a type that Arrow has not: 128 bits
+            raise InvalidData(_wrong_type(name, declared, kind)) from None
     if not isinstance(kind, np.dtype):
         if hasattr(kind, "na_value"):  # of pandas
             try:
@@ -82,14 +85,10 @@ def _from_objects(
 ) -> pa.Array:
     """Each object for itself."""
     if isinstance(declared, Date):
-        numbers = dates_from_texts(
-            pa.array([_text(value) for value in values], pa.large_binary()), declared
-        )
+        written = [str(one).encode() if isinstance(one, date) else _text(one) for one in values]
+        numbers = dates_from_texts(pa.array(written, pa.large_binary()), declared)
         for place, value in enumerate(values):
-            if isinstance(value, date):
-                written = pa.array([str(value).encode()], pa.large_binary())  # with its own zone
-                numbers[place] = dates_from_texts(written, declared)[0]
-            elif not isinstance(value, str | bytes | bool):
+            if not isinstance(value, str | bytes | bool | date):
                 numbers[place] = _float(value)
         return pa.array(numbers)
     if isinstance(declared, Ordinal):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
@@ -15,8 +17,9 @@ from privod.errors import InvalidParameter
 from privod.texts import did_you_mean
 
 DATES = "1900-01-01", "2100-01-01"  # where dates are looked for whose range nobody declared
-NUMBERS = ("int", "uint", "float", "double", "decimal")
+NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 
+MOST_NAMED = 12  # columns in a message
 WAY_OUT = (
     "Give (low, high), a list of one pair a column, (lows, highs), or a dict by column name,"
     " known without looking at the data."
@@ -28,8 +31,21 @@ def frame_names(X: Any) -> tuple[str, ...] | None:  # noqa: N803 - scikit-learn'
     if not hasattr(X, "columns") or not hasattr(X, "shape"):
         return None
     names = tuple(X.columns)
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        rule = "must not have two columns of one name"
+        raise InvalidParameter("X", rule, twice[0], "Rename one of them.")
     usable = all(isinstance(name, str) and name and name.isprintable() for name in names)
     return names if usable else None
+
+
+def names_of(X: Any, width: int) -> tuple[str, ...]:  # noqa: N803 - scikit-learn's name
+    """The names of a frame's columns where they can be used, x0, x1, ... otherwise."""
+    return frame_names(X) or numbered_names(width)
+
+
+def numbered_names(n_columns: int) -> tuple[str, ...]:
+    return tuple(f"x{place}" for place in range(n_columns))
 
 
 def width_of(X: Any) -> int | None:  # noqa: N803 - scikit-learn's name
@@ -54,8 +70,10 @@ def open_columns(
         strange = [name for name in bounds if name not in names]
         if strange:
             rule = "must be about columns that are there"
-            way_out = f"{did_you_mean(strange[0], names)} Those are {list(names[:5])}.".strip()
-            raise InvalidParameter("bounds", rule, strange[:5], way_out)
+            way_out = f"{did_you_mean(strange[0], names)} Those are {_few(names)}.".strip()
+            if hasattr(X, "columns") and frame_names(X) is None:
+                way_out += " Their own names are not all printable texts: rename them."
+            raise InvalidParameter("bounds", rule, strange[:MOST_NAMED], way_out)
     known = [None] * len(names) if bounds is None else _one_by_one(bounds, names)
     if known is None:
         return _ranges(bounds, names)
@@ -63,11 +81,13 @@ def open_columns(
     told = list(zip(names, known, kinds, strict=True))
     texts = [name for name, one, kind in told if one is None and kind in ("text", "category")]
     if texts:
-        rule = f"must list the categories of {', '.join(map(repr, texts[:5]))}"
+        rule = f"must list the categories of {_few(texts)}"
         way_out = (
             f"Give bounds={{{texts[0]!r}: [...]}} with all values that may occur, or leave the"
-            " column out. Turn texts that are dates or numbers into such (pandas.to_datetime,"
-            " pandas.to_numeric), and durations into numbers of seconds."
+            " column out. For a column of objects that are dates or numbers, as pandas makes of"
+            " Parquet's dates and decimals, give their range. Turn texts that are dates or numbers"
+            " into such (pandas.to_datetime, pandas.to_numeric), and durations into numbers of"
+            " seconds."
         )
         raise InvalidParameter("bounds", rule, None, way_out)
     return tuple(
@@ -81,11 +101,14 @@ def _kind(X: Any, place: int) -> str:  # noqa: N803 - scikit-learn's name
         return "number"  # of an array: whatever is no number is refused by whoever reads it
     dtypes = X.dtypes
     name = str(dtypes.iloc[place] if hasattr(dtypes, "iloc") else dtypes[place]).lower()
+    name = name.removeprefix("sparse[")
+    if name.startswith(("datetime", "timestamp")):
+        return "datetime"
     if name.startswith("date"):
-        return "datetime" if name.startswith("datetime") else "date"
+        return "date"
     if name.startswith("bool"):
         return "boolean"
-    if name.startswith(("categor", "enum")):
+    if name.startswith(("categor", "dictionary", "enum")):
         return "category"
     return "number" if name.startswith(NUMBERS) else "text"
 
@@ -106,7 +129,7 @@ def declared_columns(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:
     absent = [name for name, one in zip(names, known, strict=True) if one is None]
     if absent:
         rule = "must declare every column"
-        raise InvalidParameter("bounds", rule, absent[:5], "Add the columns that are missing.")
+        raise InvalidParameter("bounds", rule, None, f"Add {_few(absent)}.")
     return tuple(_column(name, one) for name, one in zip(names, known, strict=True))
 
 
@@ -121,6 +144,9 @@ def _one_by_one(bounds: Any, names: tuple[str, ...]) -> list[Any] | None:
 
 def _ranges(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:
     """Two numbers, or two arrays, for all columns."""
+    if isinstance(bounds, np.ndarray) and bounds.shape == (2, 2):
+        rule = "must say which numbers are a pair, and an array of two by two does not"
+        raise InvalidParameter("bounds", rule, bounds.tolist(), "Give a list of pairs.")
     try:
         array = np.asarray(bounds)
         if array.ndim == 2 and array.shape == (len(names), 2) and len(names) != 2:
@@ -142,10 +168,13 @@ def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-le
     if framed and hasattr(X, "shape"):
         if X.shape[1] != len(columns) or not columns:
             return X  # refused by whoever reads it
-        named = zip(X.columns, columns, strict=True)
-        return type(X)(
-            {name: values_of(as_arrow(X[name], column), column) for name, column in named}
-        )
+        read = {
+            str(place): values_of(as_arrow(_column_at(X, place), column), column)
+            for place, column in enumerate(columns)
+        }
+        found = type(X)(read)
+        found.columns = X.columns
+        return found
     array = np.asarray(X, dtype=object)
     if array.ndim != 2 or array.shape[1] != len(columns):
         return array
@@ -153,6 +182,16 @@ def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-le
         values_of(as_arrow(array[:, place], column), column) for place, column in enumerate(columns)
     ]
     return np.column_stack(sides)
+
+
+def _column_at(X: Any, place: int) -> Any:  # noqa: N803 - scikit-learn's name
+    """A column of a frame of pandas or polars, whatever it is called."""
+    return X.iloc[:, place] if hasattr(X, "iloc") else X[:, place]
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(map(repr, names[:MOST_NAMED])) + more
 
 
 def _all_numbers(bounds: list[Any]) -> bool:
@@ -167,13 +206,14 @@ def _column(name: str, known: Any, kind: str = "number") -> Column:
     if isinstance(known, Numeric | Categorical):
         return column_from_json({**known.to_json(), "name": name})
     try:
-        entries = [each.item() if isinstance(each, np.generic) else each for each in known]
+        entries = [_plain(each) for each in known]
     except TypeError:
         entries = []
     types = {type(each) for each in entries}
     paired = len(entries) == 2 and kind != "category"
     if paired and types <= {int, float}:
-        return Numeric(name, float(entries[0]), float(entries[1]))
+        with suppress(OverflowError):  # of an integer beyond all floats
+            return Numeric(name, float(entries[0]), float(entries[1]))
     if paired and ("date" in kind or all(map(_is_date, entries))):
         return Date(name, *entries)
     listed = len(types) == 1 and types <= {str, bool, int} and not isinstance(known, str)
@@ -182,6 +222,13 @@ def _column(name: str, known: Any, kind: str = "number") -> Column:
     rule = f"must give {name!r} a pair of numbers or dates, or a list of categories"
     way_out = "Write (0, 120) or ['north', 'south']. Two whole numbers as categories: Categorical."
     raise InvalidParameter("bounds", rule, known, way_out)
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of NumPy as Python's own; nanoseconds, of which Python knows none, rounded down."""
+    if isinstance(value, np.datetime64) and not isinstance(value.item(), date):
+        value = value.astype("datetime64[us]")
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _is_date(value: Any) -> bool:

@@ -30,6 +30,7 @@ from sklearn.utils.validation import (
 
 from privod.data import Column, Domain
 from privod.errors import InvalidParameter
+from privod.estimators.bounds import numbered_names, width_of
 from privod.estimators.spending import charge, warn_of_callers
 from privod.mechanisms import Randomness, secure, seeded
 from privod.privacy import Guarantee
@@ -63,6 +64,11 @@ class _Threshold:
     def offset(self) -> float:
         """Minus the score from which on records are flagged."""
         return -self._detector._limit()
+
+    @property
+    def share(self) -> float:
+        """Of the records, to be flagged."""
+        return float(self._detector.contamination)
 
 
 class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ignore[misc]
@@ -153,8 +159,8 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         """The same question for another batch, over the same cells."""
         raise NotImplementedError
 
-    def _read(self, X: ArrayLike) -> tuple[Domain, Floats]:  # noqa: N803 - scikit-learn's name
-        """The columns as they are declared, and the rows."""
+    def _declared(self, X: ArrayLike, width: int) -> tuple[Column, ...]:  # noqa: N803 - scikit-learn's name
+        """The columns to fit, so many, by their names, their types and the parameters alone."""
         raise NotImplementedError
 
     def _answered(
@@ -209,9 +215,17 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def _column_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self._columns)
 
-    def _prepared(self, X: ArrayLike) -> Any:  # noqa: N803 - scikit-learn's name
+    def _prepared(self, X: ArrayLike, columns: tuple[Column, ...]) -> Any:  # noqa: ARG002, N803 - scikit-learn's name
         """The rows as scikit-learn reads them."""
         return X
+
+    def _read(self, X: ArrayLike, columns: tuple[Column, ...]) -> Floats:  # noqa: N803 - scikit-learn's name
+        """The rows to fit, none of them too."""
+        how: dict[str, Any] = {"ensure_all_finite": self._finite, "ensure_min_samples": 0}
+        return self._clipped(rows_of(self, self._prepared(X, columns), **how))
+
+    def _clipped(self, rows: Floats) -> Floats:
+        return rows if self._farthest is None else np.clip(rows, -self._farthest, self._farthest)
 
     def _set_offset(self) -> Self:
         self.__dict__.pop("_threshold", None)
@@ -226,14 +240,19 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
             raise InvalidParameter("contamination", rule, self.contamination, "Try 0.1.")
 
     def _fit_anew(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
-        """Read what is declared, and ask; whatever public can be wrong is found before."""
+        """Read what is declared, charge, and ask; whatever public can be wrong is found before."""
         self._check()
         check_in_memory(X)
-        domain, rows = self._read(X)
+        width = width_of(X)
+        if width == 0 and hasattr(X, "columns"):
+            raise InvalidParameter("X", "must have columns", width, "Give at least one.")
+        columns = self._declared(X, width) if width else ()
+        self._read(without_rows(X), columns)  # refuses a shape or a type
+        domain = Domain(columns)
         query = self._query(domain.names)
         query.check(domain)
         charge(query.guarantee())
-        self.release_ = self._answered(query, domain, rows, batch=0)
+        self.release_ = self._answered(query, domain, self._read(X, columns), batch=0)
         self._batches = 1
         self.guarantee_ = self.release_.guarantee
         self._set_offset()
@@ -241,10 +260,12 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
     def _add_batch(self, X: ArrayLike) -> None:  # noqa: N803 - scikit-learn's name
         """Merge the release of a batch into ours; batches are disjoint."""
         self._check()
-        rows, query, domain = self._rows(X), self._query_like(), Domain(self._columns)
+        check_in_memory(X)
+        self._rows(without_rows(X))  # refuses a shape or a type
+        query, domain = self._query_like(), Domain(self._columns)
         query.check(domain)
         charge(query.guarantee())
-        batch = self._answered(query, domain, rows, self._batches)
+        batch = self._answered(query, domain, self._rows(X), self._batches)
         self.release_ = self._merged(query, self.release_.value.merge(batch.value))
         self._batches += 1
         self.guarantee_ = self.release_.guarantee
@@ -274,9 +295,9 @@ class ReleaseDetector(OutlierMixin, BaseEstimator, Generic[Value]):  # type: ign
         columns = self._columns
         fills = any(column.fill is not None for column in columns)
         finite = "allow-nan" if fills and self._finite is True else self._finite
-        rows = rows_of(reader, self._prepared(X), reset=False, ensure_all_finite=finite)
-        if self._farthest is not None:
-            rows = np.clip(rows, -self._farthest, self._farthest)
+        how: dict[str, Any] = {"ensure_all_finite": finite, "ensure_min_samples": 0}
+        rows = rows_of(reader, self._prepared(X, columns), reset=False, **how)
+        rows = self._clipped(rows)
         if fills:
             rows = np.ascontiguousarray(filled(rows, columns))
             assert_all_finite(rows, allow_nan=self._finite is not True, input_name="X")
@@ -314,22 +335,25 @@ def rows_of(estimator: ReleaseDetector[Any], X: Any, **how: Any) -> Floats:  # n
     return rows
 
 
+def without_rows(X: Any) -> Any:  # noqa: N803 - scikit-learn's name
+    """The same table with no row in it; what is no table, or none that is read, as it is.
+
+    So scikit-learn says what is wrong with its shape and its types before a row is looked at.
+    """
+    if hasattr(X, "columns") or (isinstance(X, np.ndarray) and X.ndim):
+        return X.iloc[:0] if hasattr(X, "iloc") else X[:0]
+    width = None if hasattr(X, "shape") else width_of(X)  # of a list of lists
+    return X if width is None else np.empty((0, width))
+
+
 def check_in_memory(X: Any) -> None:  # noqa: N803 - scikit-learn's name
-    """Refuse a table that scikit-learn cannot read: Arrow's, a lazy frame, a cluster's."""
+    """Refuse a table that scikit-learn cannot read: Arrow's, a lazy frame, a cluster's, dates."""
     kind = type(X)  # asked instead of X, whose own answer may read a file
-    if hasattr(kind, "schema") and not (hasattr(kind, "shape") and hasattr(kind, "dtypes")):
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        way_out = "Give a frame, whose dates are read by their types."
+        raise InvalidParameter("X", "must hold numbers", str(X.dtype), way_out)
+    there = hasattr(kind, "shape") and hasattr(kind, "dtypes") and not hasattr(kind, "npartitions")
+    if (hasattr(kind, "schema") or hasattr(kind, "npartitions")) and not there:
         rule = "must be an array, or a frame of pandas or polars"
         way_out = "Give X.collect() of a lazy frame, polars.from_arrow(X) of Arrow's table."
         raise InvalidParameter("X", rule, kind.__name__, way_out)
-
-
-def column_names_of(estimator: ReleaseDetector[Any], n_columns: int) -> tuple[str, ...]:
-    """The columns' names where they have usable ones, x0, x1, ... otherwise."""
-    given = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
-    if given and all(name and name.isprintable() for name in given):
-        return tuple(given)
-    return numbered_names(n_columns)
-
-
-def numbered_names(n_columns: int) -> tuple[str, ...]:
-    return tuple(f"x{place}" for place in range(n_columns))

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from privod.data import Column, Domain
 from privod.errors import InvalidParameter
-from privod.estimators.bounds import coded, frame_names, open_columns, width_of
-from privod.estimators.detector import EXACT, SHARE, ReleaseDetector, numbered_names, rows_of
+from privod.estimators.bounds import coded, names_of, open_columns
+from privod.estimators.detector import EXACT, SHARE, ReleaseDetector
 from privod.privacy import Guarantee, Loss, Number, positive
 from privod.query.checks import dp_adjacency
 from privod.query.count_query import chance, told_of_epsilon
@@ -113,9 +113,12 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     def from_release(
         cls, release: Release[NoisyProfile] | NoisyProfile | str | Path, **parameters: Any
     ) -> Self:
-        """The same as of any release; batches take the delta of this one."""
+        """The same as of any release; batches take the price and the adjacency of this one."""
         found = cls._release_of(release)
-        return super().from_release(found, **{"delta": found.guarantee.loss.delta, **parameters})
+        promise = found.guarantee
+        taken = {"epsilon": promise.loss.epsilon, "delta": promise.loss.delta}
+        named = {"adjacency": promise.adjacency.name}
+        return super().from_release(found, **{**taken, **named, **parameters})
 
     def promised(self) -> Guarantee:
         """What one `fit` promises with these parameters; needs no rows."""
@@ -134,12 +137,15 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         return self.release_.value.explain(self._rows(X))
 
     def health(self) -> Health:
-        """What the release says about itself, for the share that `contamination` asks for; free."""
+        """What the release says about itself, for the share that is flagged; free."""
         check_is_fitted(self)
-        return self.release_.value.health(float(self.contamination))
+        return self.release_.value.health(self._threshold.share)
 
     def save(self, path: str | Path) -> None:
-        """Write the release to a file that needs no pickle; `load` makes a detector of it."""
+        """Write the release to a file that needs no pickle; `load` makes a detector of it.
+
+        The share to flag is not in it: give `load` a `contamination`.
+        """
         check_is_fitted(self)
         self.release_.value.save(path)
 
@@ -171,14 +177,8 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         super()._fit_anew(X)
         self._warn("records", "ranges", "columns", "threshold", frames=4)
 
-    def _read(self, X: ArrayLike) -> tuple[Domain, Floats]:  # noqa: N803 - scikit-learn's name
-        width = width_of(X)
-        columns: tuple[Column, ...] = ()
-        if width:
-            columns = open_columns(X, self.bounds, frame_names(X) or numbered_names(width))
-            Domain(columns)  # refuses a name that is there twice
-        rows = rows_of(self, coded(X, columns), ensure_all_finite=False)
-        return Domain(columns), np.clip(rows, -LARGEST_END, LARGEST_END)
+    def _declared(self, X: ArrayLike, width: int) -> tuple[Column, ...]:  # noqa: N803 - scikit-learn's name
+        return open_columns(X, self.bounds, names_of(X, width))
 
     def _query(self, columns: tuple[str, ...]) -> DetectorProfile:
         epsilon = positive(self.epsilon, "epsilon")
@@ -233,5 +233,5 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
             adjacency=value.guarantee.adjacency,
         )
 
-    def _prepared(self, X: ArrayLike) -> Any:  # noqa: N803 - scikit-learn's name
-        return coded(X, self._columns)
+    def _prepared(self, X: ArrayLike, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-learn's name
+        return coded(X, columns)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privod.data import Domain, Table
+from privod.data import Column, Domain, Table
 from privod.errors import InvalidParameter
-from privod.estimators.bounds import declared_columns
-from privod.estimators.detector import SHARE, ReleaseDetector, column_names_of, rows_of
+from privod.estimators.bounds import declared_columns, names_of
+from privod.estimators.detector import SHARE, ReleaseDetector
 from privod.privacy import Guarantee
 from privod.query.query import Query, Release
 from privod.query.scorer import Scorable
@@ -90,10 +90,9 @@ class QuestionDetector(ReleaseDetector[Any]):
     def _query_like(self) -> Query[Any]:
         return self._query(()) if self.query is not None else self.release_.query
 
-    def _read(self, X: ArrayLike) -> tuple[Domain, Floats]:  # noqa: N803 - scikit-learn's name
-        self._query(())  # a missing question is told before the rows are read
-        rows = rows_of(self, X)
-        return Domain(declared_columns(self.bounds, column_names_of(self, rows.shape[1]))), rows
+    def _declared(self, X: ArrayLike, width: int) -> tuple[Column, ...]:  # noqa: N803 - scikit-learn's name
+        self._query(())  # a missing question is told first
+        return declared_columns(self.bounds, names_of(X, width))
 
     def _answered(
         self, query: Query[Any], domain: Domain, rows: Floats, batch: int

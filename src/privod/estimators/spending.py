@@ -40,10 +40,13 @@ class Spending:
     """How many fits there were, and what they promise together, as if all were on one data set.
 
     Each batch of `partial_fit` counts as a fit. Nothing fitted, nothing lost: then no guarantee.
+    There is none either where nothing `bounded` what a fit lost: in an ensemble, or in folds that
+    may follow what rows say.
     """
 
     fits: int = 0
     guarantee: Guarantee | None = None
+    bounded: bool = True
 
 
 class _Meter:
@@ -122,12 +125,13 @@ def charge(guarantee: Guarantee) -> None:
     stated = guarantee.under(Replace()) if folds else guarantee
     with _mutex:
         sinks = tuple(_charged)
-    if sinks and folds and not _cut_by_place():
+    told, sampled = not folds or _cut_by_place(), any(map(_is_ensemble, modules))
+    if sinks and not told:
         raise NoPromise(
             "These folds may follow what rows say, and then one row moves others: nothing bounds"
             " what their fits lose. Take KFold or ShuffleSplit, in one thread."
         )
-    if sinks and any(map(_is_ensemble, modules)):
+    if sinks and sampled:
         raise NoPromise(
             "An ensemble fits samples of the rows, and a row may be in one several times: nothing"
             " bounds what its fits lose. Fit the detector by itself, or outside charged_to."
@@ -137,8 +141,9 @@ def charge(guarantee: Guarantee) -> None:
     with _mutex:
         for meter in _meters:
             before = meter.total
+            bounded = before.bounded and told and not sampled
             lost = stated if before.guarantee is None else before.guarantee + stated
-            meter.total = Spending(before.fits + 1, lost)
+            meter.total = Spending(before.fits + 1, lost if bounded else None, bounded)
 
 
 def search_loss(search: Any) -> Guarantee:
@@ -199,7 +204,9 @@ def _cut_by_place() -> bool:
     searches = [frame for frame in _frames() if _module_of(frame).startswith(SEARCHES)]
     held = [one for frame in searches for one in frame.f_locals.values()]
     cuts = [one for one in held if hasattr(type(one), "get_n_splits")]
-    return bool(cuts) and all(map(_cuts_by_place, cuts))
+    if not cuts:  # a search that has chosen fits all rows
+        return any(hasattr(frame.f_locals.get("self"), "best_index_") for frame in searches)
+    return all(map(_cuts_by_place, cuts))
 
 
 def _cuts_by_place(cut: object) -> bool:
