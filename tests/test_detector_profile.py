@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from privod.audit import replay_case
-from privod.data import Categorical, Domain, Numeric, Table
+from privod.data import Categorical, Date, Domain, Numeric, Table
 from privod.engines.size import MOST_RECORDS
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, seeded
@@ -568,9 +568,9 @@ OPEN = Domain(
 
 def stages_keep_to_what_they_say(kind: type[DetectorProfile], delta: Any) -> set[str]:
     """Check of every stage that each record adds what it may, and return the stages' names."""
-    rng, seen = np.random.default_rng(7), set()
+    rng, seen, zooms = np.random.default_rng(7), set(), set()
     rows = np.column_stack(
-        [rng.normal(3, 2, 3000), rng.integers(0, 2, 3000), rng.normal(size=3000)]
+        [rng.normal(3e6, 2, 3000), rng.integers(0, 2, 3000), rng.normal(size=3000)]
     )
     rows[:40, 2] = np.nan
     rows[40:60, 0] = [1e300, -1e300, 0.0, -0.0, 1e-310] * 4
@@ -578,6 +578,7 @@ def stages_keep_to_what_they_say(kind: type[DetectorProfile], delta: Any) -> set
 
     def noisy(stage: Any) -> Any:
         seen.add(stage.name)
+        zooms.update([stage.size] if stage.name == "zoom" else [])
         whole = stage.sums(rows)
         assert len(whole) == stage.size
         assert (whole == stage.sums(rows[:1000]) + stage.sums(rows[1000:])).all()
@@ -590,6 +591,7 @@ def stages_keep_to_what_they_say(kind: type[DetectorProfile], delta: Any) -> set
     asked = kind(columns=OPEN.names, epsilon=2, delta=delta)
     value = go_through(asked.stages(OPEN, gaps=True), noisy)
     assert sum(NoisyProfile.from_json(value.to_json()).shown) == 2
+    assert len(zooms) == 2  # on both columns, and on the one far from zero alone
     return seen
 
 
@@ -648,6 +650,58 @@ def test_a_release_says_what_it_could_not_learn() -> None:
     many = profile(40_000, delta="1e-6").health(0.1)
     assert many.reliable, many
     assert profile(4000).health(0.001).serious("threshold")
+
+
+@pytest.mark.parametrize("n", [2000, 50_000])
+@pytest.mark.parametrize(
+    ("column", "middle", "wide"),
+    [
+        (Date("x", "1900-01-01", "2100-01-01", step="second"), 1.7e9, 3600.0),
+        (Date("x", "1900-01-01", "2100-01-01"), 19_000.0, 40.0),
+        (Numeric("x", -(2.0**64), 2.0**64), -1e9, 4.0),
+    ],
+)
+def test_what_lies_close_together_and_far_from_zero_is_found_with_nothing_declared(
+    column: Numeric, middle: float, wide: float, n: int
+) -> None:
+    rng = np.random.default_rng(0)
+    others = tuple(Numeric(name, -8, 8) for name in "ab")
+    rows = np.column_stack([middle + wide * rng.random(n), rng.normal(size=(n, 2))])
+    if isinstance(column, Date):
+        rows[:, 0] = np.floor(rows[:, 0])
+    asked = DetectorProfile(columns=("x", "a", "b"), epsilon=1, delta="1e-6")
+    value = asked.answer_rows(Domain((column, *others)), rows, seeded(0)).value
+    low, high = value.layout.ranges[0]
+    assert high - low < 8 * wide + 16
+    assert not value.health().serious("ranges")
+    assert value.guarantee.loss == Loss(1, "1e-6")
+    far = np.array([[middle + 2.5 * wide, 0, 0], [middle + 0.5 * wide, 0, 0]])
+    assert np.subtract(*value.scores(far)) > 1
+
+
+def test_only_vague_ranges_are_looked_at_more_closely_than_three_times() -> None:
+    rows = np.full((20_000, 1), 5.0)
+    cost = {}
+    for name, ends in {"declared": (0, 2.0**40), "open": (-(2.0**64), 2.0**64)}.items():
+        asked = DetectorProfile(columns=("x",), epsilon=1, delta="1e-6")
+        value = asked.answer_rows(Domain((Numeric("x", *ends),)), rows, seeded(0)).value
+        cost[name] = value.search_loss
+        assert value.guarantee.loss == Loss(1, "1e-6")
+    assert cost["declared"] < cost["open"]
+
+
+def test_dates_that_lie_in_one_cell_of_a_century_are_not_trusted() -> None:
+    domain = Domain((Date("x", "1900-01-01", "2100-01-01"), Date("y", "2020-01-01", "2024-12-31")))
+    rows = np.full((200, 2), 19_000.0) + np.arange(200.0)[:, None] % 40
+    value = (
+        DetectorProfile(columns=("x", "y"), epsilon=1, delta="1e-6")
+        .answer_rows(domain, rows, seeded(0))
+        .value
+    )
+    wide = replace(value.layout, ranges=tuple((one.low, one.high) for one in domain.numeric()))
+    lost = replace(value, layout=wide, counts=wide.axes.counts(np.repeat(rows, 100, axis=0)))
+    told = replace(lost, total=20_000).health().serious("ranges")
+    assert "Nearly all values of 'x' lie in one cell" in told
 
 
 def test_an_open_range_that_was_found_far_too_wide_is_not_trusted() -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privod.data import Categorical, Numeric
+from privod.data import Categorical, Date, Numeric
 from privod.query.score_counts import between, chance_of_missing
-from privod.questions.detector_profile.ranges import OUTSIDE, unknown
+from privod.questions.detector_profile.ranges import OUTSIDE, is_fine, vague
 
 if TYPE_CHECKING:
     from privod.questions.detector_profile.release import NoisyProfile
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 FEWEST = 5.0  # records to the noise of a count, below which counts show next to nothing
 MUCH_OUTSIDE = 0.2  # of a column's records, below or above its range ...
 MUCH_AT_END = 0.5  # ... or above an end that was declared, where its own records lie, too
-NARROW = 1e-6  # a range about zero that was left open and hides nothing if one cell holds all
 MUCH_MISSING = 0.5
 SOME = 0.05  # of the records: worth a word
 SURE = 2.0  # deviations of noise that a share must exceed to be spoken of
@@ -97,7 +96,8 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
             limit = 1.0 if two_values > 1 - SOME else MUCH_AT_END
         there = max(1 - OUTSIDE - share_of(float(own[-1]), 1), 0.0)
         one_cell = share_of(float(own[:-1].max()), 1) > there
-        if unknown(column) and one_cell and low <= 0 <= high and high - low > NARROW:
+        far = isinstance(column, Date) or low <= 0 <= high  # where few values are one number
+        if vague(column) and one_cell and far and not is_fine(column, (low, high)):
             wide.append(column.name)
         if share > limit:
             outside = f"below {low:.4g} or from {high:.4g} on"

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.data import Column, Numeric
+from privod.data import Column, Date, Numeric
+from privod.data.columns import SECONDS
 from privod.data.fineness import rounded
 from privod.outliers.grid.kernels.profile import count_octaves
 from privod.query.count_query import MOST_BINS
@@ -37,6 +38,9 @@ KEPT = 0.75  # of a range's length: one that is hardly shorter is not worth its 
 SPREAD_PAYS = 1e5  # records to a deviation of noise from which on bins show a column's spread
 FINEST = 1e-9  # of a number's size: no range is shorter
 FINEST_SIZE = 2.0**-60
+NEAR_NOTHING = 1e-6  # length of a range about zero that need not be shorter
+FEW_STEPS = 16.0  # of dates, which a histogram tells apart anyway
+CENTURY = 100 * 365 * 86_400  # seconds
 
 
 class Spread(NamedTuple):
@@ -60,6 +64,29 @@ class Found(NamedTuple):
 def unknown(column: Column) -> bool:
     """Whether a column's range was left open."""
     return isinstance(column, Numeric) and column.is_open
+
+
+def vague(column: Column) -> bool:
+    """Whether a column's range says next to nothing: left open, or a century of dates."""
+    if isinstance(column, Date):
+        return (column.high - column.low) * SECONDS[column.step] >= CENTURY
+    return unknown(column)
+
+
+def is_fine(column: Column, span: Range) -> bool:
+    """Whether a range is so short that whatever lies in it is taken for alike."""
+    low, high = span
+    if isinstance(column, Date):
+        return high - low <= FEW_STEPS
+    hair = 4 * FINEST * max(abs(low), abs(high), FINEST_SIZE)
+    return high - low <= (NEAR_NOTHING if low <= 0 <= high else hair)
+
+
+def is_falling(column: Column, before: Range, after: Range, bins: int) -> bool:
+    """Whether a vague range became as short as bins let it: finer ones would show more."""
+    shortest = max(2 + 2 * MARGIN, bins / 10) * (before[1] - before[0]) / bins
+    fell = after[1] - after[0] <= shortest * (1 + FINEST)
+    return vague(column) and fell and not is_fine(column, after)
 
 
 def octave_counts(places: Ints, rows: Floats) -> Ints:
@@ -112,7 +139,14 @@ def _sized(counts: Floats, records: Floats, deviation: float, outside: float) ->
     return found
 
 
-def found_in_bins(before: Found, noisy: Ints, bins: int, records: float, deviation: float) -> Found:
+def found_in_bins(
+    before: Found,
+    noisy: Ints,
+    bins: int,
+    records: float,
+    deviation: float,
+    doubt: float = DOUBT,
+) -> Found:
     """The ranges, narrowed to the bins that hold the records, or widened past a full end.
 
     Of every column the bins come ascending, between what lies below and above them; last comes
@@ -121,7 +155,7 @@ def found_in_bins(before: Found, noisy: Ints, bins: int, records: float, deviati
     counts = noisy.reshape(len(before.ranges), bins + 3).astype(np.float64)
     ranges, shown = [], []
     windows = _windows(
-        counts[:, :-1], _known(counts, records, deviation), deviation, OUTSIDE, DOUBT
+        counts[:, :-1], _known(counts, records, deviation), deviation, OUTSIDE, doubt
     )
     for (low, high), known, window in zip(before.ranges, before.shown, windows, strict=True):
         shown.append(known or window is not None)

@@ -28,11 +28,13 @@ from privod.query.score_counts import COARSE_EDGES, EDGES, SCORE_SHARE, score_un
 from privod.query.stages import Stage, Stages, count_rows
 from privod.questions.detector_profile.layout import Axes, Layout, axes_of
 from privod.questions.detector_profile.ranges import (
+    DOUBT,
     N_OCTAVE_CELLS,
     Found,
     Spread,
     found_in_bins,
     found_in_octaves,
+    is_falling,
     octave_counts,
     unknown,
     within,
@@ -56,6 +58,10 @@ ZOOM_BINS = 17  # odd: records about the middle of a range lie in one bin, not i
 LONG_ZOOM_BINS = ZOOM_BINS**MOST_ZOOMS  # all zooms at once, where noise is next to nothing
 ZOOMING_PAYS = 6.0  # records to a deviation of the noise of a zoom, below which it shows nothing
 LONG_ZOOM_PAYS = 3000.0
+MOST_MORE = 6  # zooms on columns of which one or two bins held all
+MORE_BINS = 33
+MORE_PAYS = 10.0
+MORE_DOUBT = 2.0  # deviations of noise that may hide more outside a window of these
 MOMENT_SHARE = Fraction(3, 10)  # of what is left, for products, where they pay
 MOMENTS_COST = 2.0  # noise of products grows so fast with the columns: their square, and a spectrum
 COARSE_SHARE = SCORE_SHARE / 4  # to find the unit of scores
@@ -189,14 +195,46 @@ def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, 
         for at, span, own in zip(open_ended, ranges, shown, strict=True):
             declared[at], known[at] = span, own
         found = Found(tuple(declared), tuple(known))
+    falling = list(range(len(numeric)))
     for _ in range(zooms):
-        axes = axes_of(numeric, found.ranges, bins)
-        cells = partial(_cells, terms.places, axes)
-        stage = terms.of_cells("zoom", axes.size, cells, len(numeric), loss)
-        noisy = yield stage
-        found = found_in_bins(found, noisy, bins, records, terms.noise(stage).deviation)
-        found = found._replace(ranges=within(found.ranges, numeric))
-    return found, loss * n_stages
+        every = list(range(len(numeric)))
+        found, falling = yield from _zoomed(terms, found, every, bins, loss, records)
+    spent = loss * n_stages
+    bins = MORE_BINS
+    for _ in range(MOST_MORE if zooms else 0):
+        part = loss * len(falling) / len(numeric)  # for as much noise as before
+        if not falling or surely < MORE_PAYS * terms.noise_of_cells(len(falling), part).deviation:
+            break
+        found, falling = yield from _zoomed(terms, found, falling, bins, part, records, MORE_DOUBT)
+        spent += part
+    return found, spent
+
+
+def _zoomed(
+    terms: Terms,
+    found: Found,
+    some: list[int],
+    bins: int,
+    loss: Fraction,
+    records: float,
+    doubt: float = DOUBT,
+) -> Stages[tuple[Found, list[int]]]:
+    """The ranges after a zoom on some numeric columns, and of which a finer one shows more."""
+    columns = [terms.numeric[at] for at in some]
+    before = Found(tuple(found.ranges[at] for at in some), tuple(found.shown[at] for at in some))
+    axes = axes_of(tuple(columns), before.ranges, bins)
+    cells = partial(_cells, terms.places[some], axes)
+    stage = terms.of_cells("zoom", axes.size, cells, len(some), loss)
+    noisy, deviation = (yield stage), terms.noise(stage).deviation
+    after = found_in_bins(before, noisy, bins, records, deviation, doubt)
+    ranges, shown, falling = list(found.ranges), list(found.shown), []
+    for at, column, old, span, own in zip(
+        some, columns, before.ranges, within(after.ranges, columns), after.shown, strict=True
+    ):
+        ranges[at], shown[at] = span, own
+        falling += [at] if own and is_falling(column, old, span, bins) else []
+    spread = after.spread if len(some) == len(terms.numeric) else None
+    return Found(tuple(ranges), tuple(shown), spread), falling
 
 
 def _zooms(
