@@ -77,6 +77,29 @@ def test_the_sum_over_the_network_is_the_sum(hub: tuple[GrpcAggregator, Roster])
     assert all(np.array_equal(total, 3 * np.arange(LENGTH)) for total in sums)
 
 
+def test_who_comes_after_a_failure_is_told_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "LATE_SECONDS", PATIENCE)
+    hub = IDENTITIES["hub"]
+    aggregator = GrpcAggregator(ROSTER, hub, "127.0.0.1:0", Patience(PATIENCE, PATIENCE))
+    roster = replace(ROSTER, address=f"127.0.0.1:{aggregator.port}")
+
+    def hosted() -> None:
+        with aggregator:
+            aggregate(aggregator)
+
+    def unable(_: object) -> None:
+        raise ProtocolAborted("There is no file 'rows.csv'.", "its own rows cannot be read.")
+
+    with ThreadPoolExecutor(3) as pool:
+        hosting = pool.submit(hosted)
+        with pytest.raises(ProtocolAborted, match="no file"):
+            attend(GrpcChannel(roster, IDENTITIES["a"], Patience(coming=PATIENCE)), unable)
+        eventually(lambda: aggregator.meeting.failure is not None)
+        late = [pool.submit(come, roster, name) for name in "bc"]
+        told = "'a' ended the run: its own rows cannot be read."
+        assert reasons([*late, hosting]) == [told] * 3
+
+
 def test_a_certificate_of_another_authority_is_refused(
     hub: tuple[GrpcAggregator, Roster],
 ) -> None:

@@ -94,6 +94,7 @@ class Meeting:
         self.traffic = Traffic()
         self._patience = patience or Patience()
         self._changed = Condition()
+        self._came: set[str] = set()  # also too late, to be told why
         self._here: set[str] = set()
         self._spared = frozenset(spared)
         self._lost: dict[str, str] = {}
@@ -199,6 +200,8 @@ class Meeting:
     def join(self, name: str) -> None:
         """Let a party in, once."""
         with self._changed:
+            self._came.add(name)
+            self._changed.notify_all()
             self._raise_failure()
             if name not in self.names:
                 raise ProtocolAborted(f"{name!r} is not on the roster of this run.")
@@ -207,7 +210,6 @@ class Meeting:
             if name in self._lost:
                 raise ProtocolAborted(f"{name!r} came too late: the run goes on without it.")
             self._here.add(name)
-            self._changed.notify_all()
 
     def moved(self, name: str) -> None:
         """Note that a party's work goes on."""
@@ -292,6 +294,11 @@ class Meeting:
             return self._changed.wait_for(
                 lambda: self._failure is not None or self._finished, seconds
             )
+
+    def wait_for_all(self, seconds: float) -> None:
+        """Wait until everybody has come, or been told why it was in vain; that long at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._came.issuperset(self.names), seconds)
 
     @property
     def failure(self) -> str | None:

@@ -30,6 +30,7 @@ SILENCE_SECONDS = 30.0  # without a heartbeat, after which somebody counts as lo
 RETRY_SECONDS = 0.2
 HANDSHAKE_TRIES = 5  # a listener that comes up may reset a connection; one that refuses always does
 GRACE_SECONDS = 2.0
+LATE_SECONDS = 10.0  # after its start the aggregator tells also those who come after a failure
 LOST_SECONDS = 10.0  # within which a broken call is known to be one, on a busy machine too
 LOST = "The aggregator was lost. Run again."
 
@@ -54,6 +55,7 @@ class GrpcAggregator:
         self.meeting = Meeting(roster.names, patience, spared)
         self._roster = roster
         self._heard: dict[str, float] = {}
+        self._began = monotonic()
         threads = 4 * len(roster.names) + 8  # two calls per party, and room to refuse strangers
         self._server = grpc.server(ThreadPoolExecutor(threads), options=OPTIONS)
         credentials = grpc.ssl_server_credentials(
@@ -82,6 +84,8 @@ class GrpcAggregator:
     def __exit__(self, _kind: object, problem: object, _trace: object) -> None:
         if problem is not None:
             self.meeting.fail("The aggregator ended the run.")
+        if isinstance(problem, ProtocolAborted):
+            self.meeting.wait_for_all(self._began + LATE_SECONDS - monotonic())
         self._server.stop(GRACE_SECONDS).wait()
 
     def _attend(self, messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
