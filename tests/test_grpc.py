@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
 from time import sleep
+from typing import Any
 
 import grpc
 import numpy as np
@@ -95,9 +96,10 @@ def test_who_comes_after_a_failure_is_told_of_it(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(ProtocolAborted, match="no file"):
             attend(GrpcChannel(roster, IDENTITIES["a"], Patience(coming=PATIENCE)), unable)
         eventually(lambda: aggregator.meeting.failure is not None)
-        late = [pool.submit(come, roster, name) for name in "bc"]
+        waiting: list[Future[Any]] = [hosting]
+        waiting += [pool.submit(come, roster, name) for name in "bc"]
         told = "'a' ended the run: its own rows cannot be read."
-        assert reasons([*late, hosting]) == [told] * 3
+        assert reasons(waiting) == [told] * 3
 
 
 def test_a_certificate_of_another_authority_is_refused(
