@@ -143,6 +143,23 @@ def test_a_first_line_that_looks_like_a_record_is_asked_about(tmp_path: Path) ->
         (tmp_path / "rows.csv").write_text(f"{line}\n1,2,3\n")
         with pytest.raises(NeedsConfirmation, match="looks like a record"):
             draft_domain(tmp_path / "rows.csv")
+    (tmp_path / "rows.csv").write_text("age,age,ward\n1,2,3\n")
+    with pytest.raises(InvalidData, match="several columns named age"):
+        draft_domain(tmp_path / "rows.csv", confirmed=True)
+
+
+def test_a_file_whose_first_line_is_empty_has_no_columns_and_no_other_separator(
+    tmp_path: Path,
+) -> None:
+    path, domain = tmp_path / "rows.csv", Domain((Numeric("age", 0, 100),))
+    for empty in ("", "\n", "\n1,2\n"):
+        path.write_text(empty)
+        for refused in (lambda: draft_domain(path), lambda: read(path, domain)):
+            with pytest.raises(InvalidData, match=r"first line of .* is empty"):
+                refused()
+    path.write_text("age,age\n1,2\n")
+    with pytest.raises(InvalidData, match=r"several columns named age\. Rename them\.$"):
+        read(path, domain)
 
 
 def test_a_draft_is_refused_by_register_until_it_is_filled_in(tmp_path: Path) -> None:

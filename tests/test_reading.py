@@ -503,7 +503,7 @@ def test_what_an_office_exports_is_read_as_declared(tmp_path: Path) -> None:
         (b"age,sex,ward,\xe9\n", {}, "header of .* is not in utf-8. Declare its `encoding`"),
         (b"age,sex,ward\r1,f,1\r", {}, "no column 'ward'"),
         (b"x" * (csv_file.LONGEST_LINE + 2), {}, "first line of .* is longer than"),
-        (b"", {}, "no column 'age'"),
+        (b"", {}, "first line of .* is empty. It must name the columns"),
         (b"age,age,sex,ward\n", {}, "several columns named age"),
     ],
 )

@@ -302,6 +302,8 @@ def _opened(
             f"The first line of {str(path)!r} is longer than {LONGEST_LINE} bytes. Lines end in a"
             " line feed here; convert a file whose lines end otherwise."
         )
+    if not line.strip():
+        raise InvalidData(f"The first line of {str(path)!r} is empty. It must name the columns.")
     try:
         return _names(line, dialect), rest, blocks
     except UnicodeDecodeError:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from privod.data.csv_file import CsvDialect, csv_header
-from privod.data.sources import parquet_files, told_of_file
+from privod.data.sources import check_named_once, parquet_files, told_of_file
 from privod.data.sql import SqlQuery, sql_schema
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation
 
@@ -94,6 +94,7 @@ def _header(path: Path, dialect: CsvDialect, confirmed: bool) -> list[str]:
             f"The first line of {str(path)!r} looks like a record, not like names of columns."
             " Nothing was written. Add a header; or confirm (--yes) that it is one."
         )
+    check_named_once(names, names)
     return names
 
 

@@ -34,7 +34,15 @@ from privod.data.sql import SqlQuery, sql_portions
 from privod.data.table import Table
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 
-__all__ = ["CsvDialect", "check_file", "check_names", "hive_values", "parquet_files", "portions_of"]
+__all__ = [
+    "CsvDialect",
+    "check_file",
+    "check_named_once",
+    "check_names",
+    "hive_values",
+    "parquet_files",
+    "portions_of",
+]
 __all__ += ["read", "read_with_report", "told_of_file", "write_parquet"]
 
 ROWS_AT_ONCE = 1 << 16
@@ -274,14 +282,19 @@ def _other_separator(path: CsvSource, domain: Domain, dialect: CsvDialect) -> st
     """A word of help, from the header alone, if another separator would split it well."""
     for separator in SEPARATORS:
         names = csv_header(path, replace(dialect, separator=separator))
-        if set(wanted_of(domain)) <= set(names):
+        if separator != dialect.separator and set(wanted_of(domain)) <= set(names):
             return f" Its header is separated by {separator!r}: declare that `separator`."
     return ""
 
 
 def check_names(names: list[str], domain: Domain) -> None:
     """Refuse data that lacks a declared column, or has one twice."""
-    repeated = sorted({name for name in wanted_of(domain) if names.count(name) > 1})
+    check_named_once(names, wanted_of(domain))
+    absent_columns(names, domain)
+
+
+def check_named_once(names: list[str], wanted: list[str]) -> None:
+    """Refuse data that has a wanted column twice."""
+    repeated = sorted({name for name in wanted if names.count(name) > 1})
     if repeated:
         raise InvalidData(f"The data has several columns named {', '.join(repeated)}. Rename them.")
-    absent_columns(names, domain)

@@ -7,7 +7,7 @@ of the Laplace mechanism [Dwork 2006]; proof in docs/proofs/histogram.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
@@ -114,7 +114,8 @@ class Histogram(CountQuery[NoisyCounts]):
         return math.prod(sizes)
 
     def preview(self, domain: Domain) -> Preview:
-        return of_counts(self.count_noise, self.n_cells(domain))
+        cells = self.n_cells(domain)  # of which one holds all records
+        return replace(of_counts(self.count_noise, cells), typical_share=1 / cells)
 
     def check(self, domain: Domain) -> None:
         cells = self.n_cells(domain)

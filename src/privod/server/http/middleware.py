@@ -226,7 +226,9 @@ class _Body:
         self._left = limit
         self._ready: list[Message] = []
         self.overflown = False
-        self.message = f"The request is larger than {limit} bytes. Send less."
+        self.message = (
+            f"The request is larger than {limit} bytes, the most with this token. Send less."
+        )
 
     def is_expected(self, headers: Headers) -> bool:
         """Whether the request says that a body comes."""
