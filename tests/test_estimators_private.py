@@ -513,7 +513,7 @@ def test_no_docstring_calls_what_is_said_of_the_fitted_rows_private(kind: type) 
         ({1: (0, 1)}, pd.DataFrame(cloud(9, 2)), "own names are not all printable texts"),
         ({"a": (0, 10**400)}, pd.DataFrame({"a": [1.0]}), "a pair of numbers or dates"),
         (None, pd.DataFrame({"d": [dt.date(2024, 1, 1)]}), "as pandas makes of Parquet's dates"),
-        (None, pd.DataFrame({f"t{n}": ["a"] for n in range(15)}), "'t11' and 3 more"),
+        (None, pd.DataFrame({f"t{n}": ["a"] for n in range(23)}), "'t19' and 3 more"),
     ],
 )
 def test_what_was_not_declared_well_is_told_with_the_way_out(

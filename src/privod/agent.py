@@ -127,9 +127,7 @@ class Agent:
         price = self._client.price(query, dataset)
         if not price.already_answered:
             if not price.affordable:
-                raise BudgetExceeded(
-                    "The budget does not allow this question. Nothing was charged."
-                )
+                raise BudgetExceeded("The budget does not allow the question. Nothing was charged.")
             self._allowance.take(_cost(price), limit)
         return _told(self._client.ask(query, dataset).release)
 

@@ -54,6 +54,17 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
+def some(words: Sequence[str], most: int) -> str:
+    """The first words in a row, and how many more there are."""
+    more = f" and {len(words) - most:,} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
+
+
+def named(names: Iterable[str]) -> str:
+    """The first names in a row, quoted."""
+    return some([repr(name) for name in names], 20) or "none"
+
+
 def is_plain_json(text: str) -> bool:
     """Whether a JSON text shows at a glance that `check_texts` holds of what it says.
 

@@ -217,9 +217,7 @@ def party(
         Path | None,
         typer.Option(help="Your rows: a .csv or .parquet file; none if you only compute."),
     ] = None,
-    record: Annotated[
-        Path, typer.Option(help="Your ledger of runs: which rows went to whom.")
-    ] = RECORD,
+    record: Annotated[Path, typer.Option(help="Your ledger of runs: what went to whom.")] = RECORD,
     ids: Annotated[
         str | None, typer.Option(help="A column of the file that names your rows; it stays here.")
     ] = None,
@@ -350,9 +348,7 @@ def aggregate(
     listen: Annotated[
         str | None, typer.Option(help="Host and port; the roster's address if not given.")
     ] = None,
-    results: Annotated[
-        Path | None, typer.Option(help="A folder for the signed transcript.")
-    ] = None,
+    results: Annotated[Path | None, typer.Option(help="A folder for signed transcripts.")] = None,
     coming: Coming = 60.0,
     stalled: Stalled = 600.0,
     as_json: AsJson = False,

@@ -87,9 +87,7 @@ def register(
     file: Annotated[
         Path | None, typer.Argument(help="A .csv or .parquet file, or a folder of these.")
     ] = None,
-    sql: Annotated[
-        str | None, typer.Option(help="Instead of a file: a query without an order.")
-    ] = None,
+    sql: Annotated[str | None, typer.Option(help="Instead of a file: a query, unordered.")] = None,
     database: Annotated[
         str | None,
         typer.Option("--from", help="Its database: postgresql://..., or a DuckDB or SQLite file."),
@@ -121,9 +119,7 @@ def register(
             " Without it you are asked; where nobody can answer, 100,000."
         ),
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Register even if most records are lost.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Register even if most are lost.")] = False,
     at: At = DEFAULT_LOCATION,
     as_json: AsJson = False,
 ) -> None:

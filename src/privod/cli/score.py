@@ -37,12 +37,8 @@ MOST_VALUES = 6  # of a record that are shown
 @app.command()
 def score(
     records: Annotated[Path, typer.Argument(help="The new records: a .csv or .parquet file.")],
-    release: Annotated[
-        Path, typer.Option(help="A release that can score: its .privod or .json file.")
-    ],
-    target: Annotated[
-        float, typer.Option(help="About which share of the reference to flag.")
-    ] = 0.1,
+    release: Annotated[Path, typer.Option(help="A release that can score: .privod or .json.")],
+    target: Annotated[float, typer.Option(help="About what share of the reference to flag.")] = 0.1,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A setting of the score, such as n_neighbors=10. May repeat."),
@@ -51,9 +47,7 @@ def score(
         bool,
         typer.Option(help="Say why records stand out: by which columns. Not every release can."),
     ] = False,
-    ids: Annotated[
-        str | None, typer.Option(help="A column of the file that names your records.")
-    ] = None,
+    ids: Annotated[str | None, typer.Option(help="The column that names your records.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Also write every score here, as CSV, and with --why why.")
     ] = None,

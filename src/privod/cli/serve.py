@@ -51,9 +51,7 @@ def serve(
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="The port; 0 takes any free one.")
-    ] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0: any free one.")] = 8000,
     name: Annotated[
         list[str] | None, typer.Option(help="A host name it answers to; may be repeated.")
     ] = None,
@@ -96,9 +94,7 @@ def serve(
     oidc_role_claim: Annotated[
         str, typer.Option(help="The claim with roles: analyst, or analyst:patients.")
     ] = "privod_roles",
-    json_logs: Annotated[
-        bool, typer.Option("--json-logs", help="Log one JSON object a line.")
-    ] = False,
+    json_logs: Annotated[bool, typer.Option("--json-logs", help="Log JSON, one a line.")] = False,
     sample: Annotated[
         bool, typer.Option("--sample", help="Serve sample data from a temporary directory.")
     ] = False,

@@ -84,9 +84,7 @@ class Question:
         """Whether this request was charged already; it may not have been for another question."""
         if request_id is None:
             return False
-        rows = connection.execute(
-            "SELECT dataset, query FROM entries WHERE request = ?", request_id
-        )
+        rows = connection.execute("SELECT dataset, query FROM entries WHERE request=?", request_id)
         if rows and rows[0] != (self.dataset.name, self.query.canonical):
             way_out = "Use a new id for a new question."
             rule = "was used for another question"

@@ -99,9 +99,7 @@ class TokenStore:
         with self._database.writing() as connection:
             rows = connection.execute(f"{_TOKEN} WHERE hash = ?", hash)
             if not rows:
-                raise NotFound(
-                    "There is no such token. See the list of tokens (`privod token list`)."
-                )
+                raise NotFound("There is no such token. List them (`privod token list`).")
             if Token(*rows[0]).revoked is None:
                 connection.execute("UPDATE tokens SET revoked = ? WHERE hash = ?", now(), hash)
                 _enter(connection, "revoke", Token(*rows[0]))

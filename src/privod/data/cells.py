@@ -23,6 +23,7 @@ from privod.data.kernels.cells import write_names, write_numbers
 from privod.data.kernels.dates import IN_UTC, NO_DATE, read_dates
 from privod.errors import InvalidData
 
+Declared = Numeric | Categorical | str  # a column, or the name of the persons'
 Marks = tuple[int, int]  # the bytes before a fraction and between groups of digits, -1 for none
 PLAIN: Marks = (ord("."), -1)
 MISSING, UNDECLARED = -1, -2  # codes of cells that hold nothing, or nothing that was declared
@@ -36,7 +37,7 @@ Ints = NDArray[np.int64]
 # ---- from anything to Arrow ---------------------------------------------------------------------
 
 
-def as_arrow(values: Any, declared: Numeric | Categorical | str, marks: Marks = PLAIN) -> pa.Array:
+def as_arrow(values: Any, declared: Declared, marks: Marks = PLAIN) -> pa.Array:
     """A column of any kind as Arrow's; what is declared decides how objects of Python are read.
 
     Arrow and NumPy would make one type of a list of objects for the sake of a single one: floats of
@@ -80,9 +81,7 @@ def as_arrow(values: Any, declared: Numeric | Categorical | str, marks: Marks = 
     raise InvalidData(_wrong_type(name, declared, array.dtype))
 
 
-def _from_objects(
-    values: list[Any], declared: Numeric | Categorical | str, marks: Marks
-) -> pa.Array:
+def _from_objects(values: list[Any], declared: Declared, marks: Marks) -> pa.Array:
     """Each object for itself."""
     if isinstance(declared, Date):
         written = [str(one).encode() if isinstance(one, date) else _text(one) for one in values]
@@ -271,9 +270,7 @@ def codes_of(column: pa.Array, declared: Categorical, marks: Marks = PLAIN) -> I
     if isinstance(declared.values[0], str):
         if _is_text(kind):
             column = column.cast(pa.large_binary())
-            return _positions(
-                column, declared, lambda value: value.encode("utf-8", "surrogatepass")
-            )
+            return _positions(column, declared, _text)
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         column = column.cast(pa.uint64() if kind == pa.uint64() else pa.int64())
         return _positions(column, declared, int)
@@ -414,7 +411,7 @@ def _is_text(kind: pa.DataType) -> bool:
 # ---- what is refused, by type --------------------------------------------------------------------
 
 
-def _wrong_type(name: str, declared: Numeric | Categorical | str, kind: object) -> str:
+def _wrong_type(name: str, declared: Declared, kind: object) -> str:
     if isinstance(declared, str):
         return (
             f"The person column {name!r} must hold whole numbers or texts and is of type {kind}."

@@ -107,9 +107,7 @@ class CsvDialect:
             _one_of("thousands", self.thousands, THOUSANDS)
         if self.thousands == self.decimal:
             way_out = "Name the mark between groups of digits, or leave it out."
-            raise InvalidParameter(
-                "thousands", "must not be the decimal mark", self.decimal, way_out
-            )
+            raise InvalidParameter("thousands", "must be no decimal mark", self.decimal, way_out)
         if self.quote is not None:
             _one_of("quote", self.quote, ('"', "'"))
         _one_of("quoting", self.quoting, ("line", "multiline"))
@@ -273,11 +271,9 @@ def _strictly(path: CsvSource, dialect: CsvDialect) -> NDArray[np.int64]:
     return known
 
 
-def _look_for_header(
-    block: bytes, header: list[str], dialect: CsvDialect, tally: LineTally
-) -> None:
+def _look_for_header(block: bytes, names: list[str], dialect: CsvDialect, tally: LineTally) -> None:
     """Note the first line that says what the header says, as in files put end to end."""
-    line = dialect.separator.join(header).encode("utf-8", "surrogatepass")
+    line = dialect.separator.join(names).encode("utf-8", "surrogatepass")
     for start in (line, UTF8_MARK + line):
         found = block.find(start + b"\n") if not tally.headers else -1
         if found == 0 or (found > 0 and block[found - 1 : found] == b"\n"):

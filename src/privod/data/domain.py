@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from privod.data.columns import Categorical, Column, Numeric, Ordinal, column_from_json
 from privod.errors import InvalidParameter, NotFound
-from privod.texts import LONGEST_NAME, check_text, did_you_mean
+from privod.texts import LONGEST_NAME, check_text, did_you_mean, named
 
 MOST_COLUMNS = 100_000
 
@@ -97,7 +97,7 @@ class Domain:
         if found is None:
             raise NotFound(
                 f"There is no column {name!r}.{did_you_mean(name, self.names)} The columns are"
-                f" {_list(self.names)}."
+                f" {named(self.names)}."
             )
         return found
 
@@ -109,7 +109,7 @@ class Domain:
         """Refuse names that are no columns, and propose the nearest."""
         for name in names:
             if name not in self._by_name:
-                way_out = f"{did_you_mean(name, self.names)} The columns are {_list(self.names)}."
+                way_out = f"{did_you_mean(name, self.names)} The columns are {named(self.names)}."
                 raise InvalidParameter(parameter, "must be declared", name, way_out.strip())
 
     def called(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -213,16 +213,11 @@ def _chosen(names: Sequence[str], columns: list[Chosen], kind: str) -> tuple[Cho
     known = {column.name: column for column in columns}
     for name in names:
         if name not in known:
-            way_out = f"{did_you_mean(name, known)} The {kind} columns are {_list(tuple(known))}."
+            way_out = f"{did_you_mean(name, known)} The {kind} columns are {named(known)}."
             raise InvalidParameter("columns", f"must be {kind} columns", name, way_out.strip())
     if len(set(names)) != len(names):
         raise InvalidParameter("columns", "must differ", tuple(names), "Name each one once.")
     return tuple(known[name] for name in names)
-
-
-def _list(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:20])
-    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "none"
 
 
 def _check_title(title: object, what: str) -> None:

@@ -36,6 +36,8 @@ from privod.data.kernels.ranges import mark
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation
 from privod.texts import did_you_mean
 
+Ints = NDArray[np.int64]
+
 # With more than half of the records gone, a data set speaks of a minority of those it is named
 # after, and no noise tells. Wrong declarations (f for F, a point for a comma) lose about all of a
 # column, or the half of it that one of two values makes up; gaps in ordinary data lose less.
@@ -201,7 +203,7 @@ class Portion:
     """
 
     numbers: dict[str, NDArray[np.float64]]
-    codes: dict[str, NDArray[np.int64]]
+    codes: dict[str, Ints]
     persons: pa.Array | None
     complete: NDArray[np.bool_]
     somebody: NDArray[np.bool_]
@@ -231,7 +233,7 @@ class Intake:
         """Put records inside the domain; those of nobody are left out."""
         absent_columns(columns, self.domain)
         numbers: dict[str, NDArray[np.float64]] = {}
-        codes: dict[str, NDArray[np.int64]] = {}
+        codes: dict[str, Ints] = {}
         tallies = np.zeros_like(self._cells)
         for tally, column in zip(tallies, self.domain.columns, strict=True):
             if isinstance(column, Numeric):
@@ -293,7 +295,7 @@ class Intake:
         self._ends[:, 1] = np.maximum(self._ends[:, 1], ends[:, 1])
         self._records += records
 
-    def _count(self, tallies: NDArray[np.int64], cells: list[NDArray[Any]], whole: Portion) -> None:
+    def _count(self, tallies: Ints, cells: list[NDArray[Any]], whole: Portion) -> None:
         quoted = 0
         if whole.persons is not None and self._quote is not None:
             quoted = pc.sum(pc.match_substring(whole.persons, self._quote)).as_py() or 0
@@ -304,17 +306,13 @@ class Intake:
         with self._counting:
             self.add((tallies, ends, np.array(records)))
 
-    def _numbers(
-        self, cells: pa.Array, column: Numeric, tally: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def _numbers(self, cells: pa.Array, column: Numeric, tally: Ints) -> NDArray[np.float64]:
         values = np.require(numbers_of(cells, column, self.marks), requirements="W")
         missing, clipped = mark(values, column.low, column.high)
         tally += (missing, 0 if column.fill is None else missing, clipped, 0)
         return values
 
-    def _codes(
-        self, cells: pa.Array, column: Categorical, tally: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _codes(self, cells: pa.Array, column: Categorical, tally: Ints) -> Ints:
         places = codes_of(cells, column, self.marks)
         missing = int((places < 0).sum())
         foreign = places == (len(column.values) - 1 if column.other else UNDECLARED)

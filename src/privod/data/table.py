@@ -159,9 +159,7 @@ class Table:
                 codes = {name: array[keep] for name, array in codes.items()}
                 complete, persons = complete[keep], persons[keep]
             self._persons = {domain.person: persons}
-        stored = RowsInMemory(
-            len(complete), numbers, {**codes, COMPLETE: complete.astype(np.int64)}
-        )
+        stored = RowsInMemory(len(complete), numbers, {**codes, COMPLETE: complete.astype(int)})
         view, rows = View(domain), slice(None) if complete.all() else complete
         self._rows = RowsInMemory(
             int(complete.sum()),

@@ -116,9 +116,8 @@ class Race:
 
         figure, axes = blank("New, held-out stays: how well are the unusual ones found?")
         names = f"private detector, epsilon {EPSILON}", "IsolationForest, not private"
-        for name, scores, area in zip(
-            names, (self.private, self.forest), self.areas(), strict=True
-        ):
+        both = self.private, self.forest
+        for name, scores, area in zip(names, both, self.areas(), strict=True):
             alarms, found, _ = roc_curve(self.truth, scores)
             axes.plot(alarms, found, label=f"{name}: AUROC {area:.3f}")
         axes.set(xlabel="false alarms (share)", ylabel="unusual stays found (share)")

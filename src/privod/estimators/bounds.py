@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date
 from typing import Any
@@ -14,12 +14,11 @@ from privod.data import Boolean, Categorical, Column, Date, Numeric
 from privod.data.cells import as_arrow, values_of
 from privod.data.columns import UNIVERSE, column_from_json
 from privod.errors import InvalidParameter
-from privod.texts import did_you_mean
+from privod.texts import did_you_mean, named
 
 DATES = "1900-01-01", "2100-01-01"  # where dates are looked for whose range nobody declared
 NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 
-MOST_NAMED = 12  # columns in a message
 WAY_OUT = (
     "Give (low, high), a list of one pair a column, (lows, highs), or a dict by column name,"
     " known without looking at the data."
@@ -70,10 +69,10 @@ def open_columns(
         strange = [name for name in bounds if name not in names]
         if strange:
             rule = "must be about columns that are there"
-            way_out = f"{did_you_mean(strange[0], names)} Those are {_few(names)}.".strip()
+            way_out = f"{did_you_mean(strange[0], names)} Those are {named(names)}.".strip()
             if hasattr(X, "columns") and frame_names(X) is None:
                 way_out += " Their own names are not all printable texts: rename them."
-            raise InvalidParameter("bounds", rule, strange[:MOST_NAMED], way_out)
+            raise InvalidParameter("bounds", rule, strange[:5], way_out)
     known = [None] * len(names) if bounds is None else _one_by_one(bounds, names)
     if known is None:
         return _ranges(bounds, names)
@@ -81,7 +80,7 @@ def open_columns(
     told = list(zip(names, known, kinds, strict=True))
     texts = [name for name, one, kind in told if one is None and kind in ("text", "category")]
     if texts:
-        rule = f"must list the categories of {_few(texts)}"
+        rule = f"must list the categories of {named(texts)}"
         way_out = (
             f"Give bounds={{{texts[0]!r}: [...]}} with all values that may occur, or leave the"
             " column out. For a column of objects that are dates or numbers, as pandas makes of"
@@ -129,7 +128,7 @@ def declared_columns(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:
     absent = [name for name, one in zip(names, known, strict=True) if one is None]
     if absent:
         rule = "must declare every column"
-        raise InvalidParameter("bounds", rule, None, f"Add {_few(absent)}.")
+        raise InvalidParameter("bounds", rule, None, f"Add {named(absent)}.")
     return tuple(_column(name, one) for name, one in zip(names, known, strict=True))
 
 
@@ -162,36 +161,26 @@ def _ranges(bounds: Any, names: tuple[str, ...]) -> tuple[Column, ...]:
 
 def coded(X: Any, columns: tuple[Column, ...]) -> Any:  # noqa: N803 - scikit-learn's name
     """The rows as numbers: dates as steps, ordered values as ranks, others as places in a list."""
-    framed = hasattr(X, "columns")
-    if not framed and not any(type(column) is not Numeric for column in columns):
+    framed = hasattr(X, "columns") and hasattr(X, "shape")
+    if not framed and all(type(column) is Numeric for column in columns):
         return X
-    if framed and hasattr(X, "shape"):
-        if X.shape[1] != len(columns) or not columns:
-            return X  # refused by whoever reads it
-        read = {
-            str(place): values_of(as_arrow(_column_at(X, place), column), column)
-            for place, column in enumerate(columns)
-        }
-        found = type(X)(read)
-        found.columns = X.columns
-        return found
-    array = np.asarray(X, dtype=object)
-    if array.ndim != 2 or array.shape[1] != len(columns):
-        return array
-    sides = [
-        values_of(as_arrow(array[:, place], column), column) for place, column in enumerate(columns)
-    ]
-    return np.column_stack(sides)
+    cells = X if framed else np.asarray(X, dtype=object)
+    if len(cells.shape) != 2 or cells.shape[1] != len(columns) or not columns:
+        return cells  # refused by whoever reads it
+    read = {
+        str(place): values_of(as_arrow(_column_at(cells, place), column), column)
+        for place, column in enumerate(columns)
+    }
+    if not framed:
+        return np.column_stack(list(read.values()))
+    found = type(X)(read)
+    found.columns = X.columns
+    return found
 
 
 def _column_at(X: Any, place: int) -> Any:  # noqa: N803 - scikit-learn's name
     """A column of a frame of pandas or polars, whatever it is called."""
     return X.iloc[:, place] if hasattr(X, "iloc") else X[:, place]
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(map(repr, names[:MOST_NAMED])) + more
 
 
 def _all_numbers(bounds: list[Any]) -> bool:

@@ -115,10 +115,9 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     ) -> Self:
         """The same as of any release; batches take the price and the adjacency of this one."""
         found = cls._release_of(release)
-        promise = found.guarantee
-        taken = {"epsilon": promise.loss.epsilon, "delta": promise.loss.delta}
-        named = {"adjacency": promise.adjacency.name}
-        return super().from_release(found, **{**taken, **named, **parameters})
+        loss, adjacency = found.guarantee.loss, found.guarantee.adjacency.name
+        own: dict[str, Any] = {"epsilon": loss.epsilon, "delta": loss.delta, "adjacency": adjacency}
+        return super().from_release(found, **{**own, **parameters})
 
     def promised(self) -> Guarantee:
         """What one `fit` promises with these parameters; needs no rows."""
@@ -205,9 +204,7 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
     def _query_like(self) -> DetectorProfile:
         query = self._query(self._column_names)
         if bool(query.delta) != bool(self.release_.guarantee.loss.delta):
-            rule = (
-                "must be 0 for a release with Laplace noise, and more for one with Gaussian noise"
-            )
+            rule = "must be 0 for Laplace noise, and more for Gaussian noise"
             raise InvalidParameter("delta", rule, self.delta, "Take that of the first batch.")
         return self._over_its_cells(query.guarantee().loss)
 

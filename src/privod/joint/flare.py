@@ -33,9 +33,7 @@ TASK = "privod"
 HELLO, TRADE, MOVED, LEAVE = (f"{TASK}.{what}" for what in ("hello", "trade", "moved", "leave"))
 SITES_VARIABLE = "PRIVOD_FLARE_SITES"  # a folder of site files; the workspace's own if unset
 PATIENCE = Patience(coming=300.0, stalled=600.0)
-TRADE_SECONDS = (
-    24 * 3600.0
-)  # in which all parties must come through a step; deadlines end it sooner
+TRADE_SECONDS = 24 * 3600.0  # for all to come through a step; deadlines end it sooner
 HELLO_SECONDS = 60.0
 MOVED_SECONDS = 5.0
 WATCH_SECONDS = 0.5
@@ -144,12 +142,8 @@ class JointController(Controller):  # type: ignore[misc]  # nvflare has no types
             identity, results = _aggregator(_site_file(fl_ctx))
             task = Task(name=TASK, data=Shareable())
             self.broadcast(task, fl_ctx, list(self._roster.names))
-            done = host(
-                self._meeting,
-                lambda meeting: aggregate(
-                    self._question, meeting, identity, self._roster, self._domain
-                ),
-            )
+            asked, who, domain = self._question, self._roster, self._domain
+            done = host(self._meeting, lambda one: aggregate(asked, one, identity, who, domain))
             if results is not None:
                 keep_transcript(results, done, identity, self._roster)
             self.log_info(fl_ctx, "privod: the run is complete")

@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from privod.errors import ProtocolAborted
@@ -56,9 +55,7 @@ def agree(
             " Fetch the current roster."
         )
     own = X25519PrivateKey.generate()
-    public = own.public_key().public_bytes(
-        serialization.Encoding.Raw, serialization.PublicFormat.Raw
-    )
+    public = own.public_key().public_bytes_raw()
     terms = _terms(roster, parameters)
     signature = identity.sign(_statement(channel.session, identity.name, terms, public))
     hello = {**terms, "key": public.hex(), "signature": signature.hex()}

@@ -79,9 +79,7 @@ def agree_on_sizes(
     if sizes.aligned:
         found = [sorted(column for one in every for column in one)]
     if not every or any(one != sorted(question.columns) for one in found):
-        raise ProtocolAborted(
-            f"The holders' columns are not those of the question. {NOTHING_SHARED}"
-        )
+        raise ProtocolAborted(f"The holders' columns are not the question's. {NOTHING_SHARED}")
     return sizes
 
 
@@ -95,7 +93,5 @@ def _read(name: str, letter: bytes) -> tuple[Any, Any]:
             if said[0] < 0:
                 raise ValueError
     except (ValueError, TypeError):
-        raise ProtocolAborted(
-            f"{name!r} sent sizes that cannot be read. {NOTHING_SHARED}"
-        ) from None
+        raise ProtocolAborted(f"{name!r} sent sizes nobody can read. {NOTHING_SHARED}") from None
     return said, digest

@@ -92,9 +92,7 @@ def find_dataset(connection: Connection, name: str) -> DataSet:
     if not rows:
         known = [one for (one,) in connection.execute("SELECT name FROM datasets")]
         near = did_you_mean(name, known)
-        raise NotFound(
-            f"There is no data set {name!r}.{near} See the list of data sets (`datasets`)."
-        )
+        raise NotFound(f"There is no data set {name!r}.{near} List them (`datasets`).")
     return _dataset(rows[0])
 
 

@@ -140,9 +140,7 @@ def _check_noted(entries: list[Entry], length: int, last: str) -> None:
             " it was cut off, or restored from an old backup."
         )
     if length and entries[length - 1].hash != last:
-        raise LedgerDamaged(
-            f"Entry {length} is not the one that was noted: the ledger was rewritten."
-        )
+        raise LedgerDamaged(f"Entry {length} is not the one noted: the ledger was rewritten.")
 
 
 def _check_datasets(
@@ -160,9 +158,7 @@ def _check_datasets(
         entry, seal = entered.pop(number, None), told[-1]
         public = store.registration_digest(*told)
         if entry is None or (entry.dataset, entry.digest) != (name, public):
-            raise LedgerDamaged(
-                f"The record of data set {name!r} is not the one of entry {number}."
-            )
+            raise LedgerDamaged(f"The record of {name!r} is not the one of entry {number}.")
         if ended != retired.get(name):
             raise LedgerDamaged(f"Whether {name!r} was retired is not what the entries say.")
         if ended is not None:
@@ -288,9 +284,7 @@ def _check_sums(connection: Connection, replay: Replay) -> None:
         due = (state.dataset, adjacency, state.role, state.closed)
         counted = (int(state.adding), None if conversion is None else str(conversion))
         if kept.pop(number, None) != (*due, *counted, *(str(part) for part in sums)):
-            raise LedgerDamaged(
-                f"The running sum of the budget of entry {number} is not its charges'."
-            )
+            raise LedgerDamaged(f"The running sum of entry {number} is not its charges'.")
     if kept:
         raise LedgerDamaged(f"There is a budget of entry {min(kept)}, which opened none.")
 

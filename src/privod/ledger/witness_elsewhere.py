@@ -71,6 +71,4 @@ def _head(data: Any, where: str) -> Head | None:
     try:
         return None if noted is None else Head.read(str(noted))
     except InvalidParameter:
-        raise LedgerDamaged(
-            f"The witness {where!r} does not answer as one. Check its address."
-        ) from None
+        raise LedgerDamaged(f"The witness {where!r} does not answer. Check its address.") from None

@@ -25,6 +25,7 @@ from privod.mechanisms.noise import Added, Geometric
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, exact, positive
 
+Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -180,7 +181,7 @@ class _Sampler:
             rejected = rejected[~accepted]
         return drawn
 
-    def _propose(self, n: int, randomness: Randomness) -> tuple[Ints, NDArray[np.bool_]]:
+    def _propose(self, n: int, randomness: Randomness) -> tuple[Ints, Flags]:
         """Propose `n` draws, and say which of them are accepted."""
         code = self._table.draw(n, randomness)
         drawn = code.astype(np.int64)
@@ -201,9 +202,7 @@ class _Sampler:
             return (randomness.halfwords(n) >> np.uint16(16 - self._shift)).astype(np.int64)
         return (randomness.words(n) >> np.uint64(64 - self._shift)).astype(np.int64)
 
-    def _accept(
-        self, code: NDArray[np.int16], offsets: Ints, randomness: Randomness
-    ) -> NDArray[np.bool_]:
+    def _accept(self, code: NDArray[np.int16], offsets: Ints, randomness: Randomness) -> Flags:
         """Flip a coin of probability e^(-(2 edge offset + offset^2) / (2 sigma2)) for each."""
         prefixes = randomness.halfwords(code.size)
         places = (code.astype(np.int64) + (self._n_blocks + 1)) << self._part_bits

@@ -30,9 +30,7 @@ class WeightedChoice:
     """Candidates, each standing for `multiplicities[i]` equal ones, ready to be drawn from."""
 
     def __init__(self, utilities: Ints, scale: Fraction, multiplicities: Ints = EACH_ONE) -> None:
-        from privod.mechanisms.kernels.choosing import (
-            add_up,
-        )  # loads numba, which noise does not need
+        from privod.mechanisms.kernels.choosing import add_up  # loads numba, unlike noise
 
         self._utilities = utilities
         self._scale = scale

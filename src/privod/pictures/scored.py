@@ -15,15 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FINE = 120  # places per axis at which the score is drawn
 MOST_RECORDS = 12
 
 
-def draw_scored(
-    scorer: Scorer[Any], records: Floats, rows: NDArray[np.int64], share: float
-) -> Figure:
+def draw_scored(scorer: Scorer[Any], records: Floats, rows: Ints, share: float) -> Figure:
     """Which columns made the scores, where that is known; else a map, or how they are spread."""
     explained = scorer.explain(records)
     if explained is not None:
@@ -34,10 +33,7 @@ def draw_scored(
 
 
 def draw_map(
-    scorer: Scorer[Any],
-    share: float,
-    counts: NDArray[np.int64] | None = None,
-    records: Floats | None = None,
+    scorer: Scorer[Any], share: float, counts: Ints | None = None, records: Floats | None = None
 ) -> Figure:
     """Two columns: the counts or the scores, the line beyond which a share lies, and records."""
     x, y = scorer.columns
@@ -89,7 +85,7 @@ def draw_scores(scores: Floats, limit: float | None) -> Figure:
     return figure
 
 
-def draw_explained(explained: Explanation, rows: NDArray[np.int64]) -> Figure:
+def draw_explained(explained: Explanation, rows: Ints) -> Figure:
     """What the columns add to the scores of the most outlying of these records, each a row."""
     totals = explained.shares.sum(axis=1)
     order = np.argsort(-totals, kind="stable")[:MOST_RECORDS]
@@ -115,6 +111,4 @@ def _contour(axes: Axes, sides: list[Floats], scores: Floats, limit: float, labe
         axes.plot([], [], color=WARM, linestyle="--", label=label)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
     else:
-        axes.text(
-            0.02, 0.02, "no line: all places score alike", transform=axes.transAxes, color=MUTED
-        )
+        axes.text(0.02, 0.02, "no line: all score alike", transform=axes.transAxes, color=MUTED)

@@ -42,9 +42,7 @@ CountNoise = DiscreteLaplace | DiscreteGaussian
 COUNTS_CHANGED = {AddRemove(): 1, Replace(): 2}  # in every histogram, by one each
 MOST_EXPECTED = 10**15  # records; a larger guess chooses nothing else
 TOTAL_SHARE = Fraction(1, 50)  # of epsilon, for the number of records where it is bought
-BINS = (
-    4.5  # bins of a column with one record to the noise of a count (benchmarks/choose_detector.py)
-)
+BINS = 4.5  # bins of a column with one record to a count's noise (choose_detector.py)
 FEWEST_BINS, MOST_BINS = 4, 64
 
 

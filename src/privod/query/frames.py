@@ -22,9 +22,7 @@ def as_frame(library: str, columns: dict[str, list[Any]]) -> Any:
     try:
         module = import_module(library)
     except ImportError:
-        raise Unavailable(
-            f"{library} is not installed here. Install it, or read `table()`."
-        ) from None
+        raise Unavailable(f"{library} is not installed. Install it, or read `table()`.") from None
     return module.DataFrame(columns)
 
 

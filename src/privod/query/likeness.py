@@ -62,9 +62,7 @@ class Likeness:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", column_names(self.columns))
         whole_number(self.max_distance, "max_distance", at_least=0)
-        tolerances = [
-            (name, _tolerance(number, name)) for name, number in self._named(self.tolerances)
-        ]
+        tolerances = [(name, _tolerance(one, name)) for name, one in self._named(self.tolerances)]
         object.__setattr__(self, "tolerances", tuple(tolerances))
         weights = [
             (name, whole_number(weight, f"the weight of {name!r}", 0))

@@ -179,12 +179,11 @@ def read_records(
     kept = np.full(len(points), True) if scorer.takes_gaps else ~np.isnan(points).any(axis=1)
     wrong = lines.wrong_cells + lines.too_long
     called = dict(zip(rows.tolist(), names, strict=False))
-    found = NewRecords(
-        points[kept], rows[kept], rows[~kept], gaps, scorer.takes_gaps, wrong, called
-    )
-    if not len(found.points) and (len(found.left_out) or found.wrong_lines):
-        raise InvalidData(f"No record can be scored. {' '.join(found.sentences())}")
-    return found
+    left_out, takes_gaps = rows[~kept], scorer.takes_gaps
+    new = NewRecords(points[kept], rows[kept], left_out, gaps, takes_gaps, wrong, called)
+    if not len(new.points) and (len(left_out) or wrong):
+        raise InvalidData(f"No record can be scored. {' '.join(new.sentences())}")
+    return new
 
 
 def _values(cells: Any, declared: Column, dialect: CsvDialect) -> NDArray[np.float64]:

@@ -75,9 +75,7 @@ def revoke_token(curator: Curator, visitor: Visitor, shown: str) -> None:
 
 def tokens_seen(curator: Curator, visitor: Visitor) -> list[Token]:
     """The tokens that an owner handed out: of one data set, or all."""
-    return [
-        token for token in curator.store.tokens() if visitor.of is None or token.of == visitor.of
-    ]
+    return [one for one in curator.store.tokens() if visitor.of is None or one.of == visitor.of]
 
 
 def find_visitor(curator: Curator, hashed: str) -> Visitor | None:

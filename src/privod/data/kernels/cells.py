@@ -12,6 +12,8 @@ Ints = NDArray[np.int64]
 
 ZERO, NINE, POINT, PLUS, MINUS, SPACE = 48, 57, 46, 43, 45, 32
 GROUP = 3  # digits between two thousands marks
+WIDE_SPACES = (0xE19A80, 0xE280A8, 0xE280A9, 0xE280AF, 0xE2819F, 0xE38080, 0xEFBBBF)
+"""U+1680, 2028, 2029, 202F, 205F, 3000 and FEFF, beside U+2000 to 200B."""
 INFINITY = np.frombuffer(b"infinity", np.uint8)
 
 
@@ -35,14 +37,8 @@ def _wide_space(data: Bytes, at: int, end: int) -> int:
         return 2
     if at + 2 >= end:
         return 0
-    second, third = data[at + 1], data[at + 2]
-    found = first == 0xE1 and second == 0x9A and third == 0x80
-    found |= first == 0xE2 and second == 0x80 and (third <= 0x8B or third == 0xAF)  # U+2000 to 200B
-    found |= first == 0xE2 and second == 0x80 and (third == 0xA8 or third == 0xA9)  # ends of lines
-    found |= first == 0xE2 and second == 0x81 and third == 0x9F
-    found |= first == 0xE3 and second == 0x80 and third == 0x80
-    found |= first == 0xEF and second == 0xBB and third == 0xBF  # a byte order mark
-    return 3 if found else 0
+    code = np.int64(first) << 16 | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2])
+    return 3 if 0xE28080 <= code <= 0xE2808B or code in WIDE_SPACES else 0
 
 
 @njit(cache=True, nogil=True)

@@ -179,9 +179,7 @@ def projected_keys(
 def check_fixed(largest: NDArray[np.float64], n_parties: int) -> None:
     """Raise unless sums of reals up to `largest`, which must be public, fit in fixed point."""
     if not np.all(largest * n_parties < 2 * LARGEST_REAL):
-        raise ProtocolAborted(
-            "The columns are too wide for the sum in fixed point. Rescale the columns."
-        )
+        raise ProtocolAborted("The columns are too wide for the sum in fixed point. Rescale them.")
 
 
 def to_fixed(values: NDArray[np.float64]) -> NDArray[np.uint64]:

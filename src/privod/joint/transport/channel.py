@@ -291,9 +291,7 @@ class Meeting:
     def wait_for_end(self, seconds: float) -> bool:
         """Wait that long at most; return whether the run has ended, well or badly."""
         with self._changed:
-            return self._changed.wait_for(
-                lambda: self._failure is not None or self._finished, seconds
-            )
+            return self._changed.wait_for(lambda: bool(self._failure) or self._finished, seconds)
 
     def wait_for_all(self, seconds: float) -> None:
         """Wait until everybody has come, or been told why it was in vain; that long at most."""

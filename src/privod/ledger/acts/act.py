@@ -58,9 +58,7 @@ class Part:
 RELATION = "add-remove, replace, or JSON with a name and parameters."
 EPSILON = Part("epsilon", "number", "How much, such as 2 or 1/3.")
 NO_EPSILON = replace(EPSILON, doc="How much, such as 2 or 1/3; none for a person.", required=False)
-DELTA = Part(
-    "delta", "number", "A probability added to the bound, as 1e-6.", required=False, default="0"
-)
+DELTA = Part("delta", "number", "Added to the bound, as 1e-6.", required=False, default="0")
 UNDER = Part("adjacency", "adjacency", RELATION, usual="add-remove")
 
 ACTS: dict[str, type[Act[Any]]] = {}

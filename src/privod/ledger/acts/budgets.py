@@ -246,9 +246,7 @@ def open_budget_of(connection: Connection, of: str, adjacency: Adjacency) -> Bud
             if state.closed is not None:
                 raise NotFound(f"The {adjacency.name} budget of {of!r} is closed, for good.")
             return state
-    raise NotFound(
-        f"{of!r} has no budget under {adjacency.name}. See its budgets (`privod budget`)."
-    )
+    raise NotFound(f"{of!r} has no budget under {adjacency.name}. List them (`privod budget`).")
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,7 @@ def act_for(request: Request, connection: Connection, reason: str) -> Act[Any]:
 
 def read_requests(entries: Sequence[Entry]) -> tuple[Request, ...]:
     """Every request among these entries, with what became of it."""
-    decided = {
-        entry.ask: f"{entry.kind}d" for entry in entries if entry.kind in ("approve", "decline")
-    }
+    decided = {one.ask: f"{one.kind}d" for one in entries if one.kind in ("approve", "decline")}
     return tuple(
         Request(
             entry.number,
@@ -82,9 +80,7 @@ class FileRequest(Act[Request]):
         made, before = self._made(), read_requests(ledger.read_entries(connection, [self.of]))
         if sum(one.decision == "open" for one in before) >= MOST_OPEN:
             raise LimitReached(f"{MOST_OPEN} requests are before the owner. Wait for a decision.")
-        act_for(made, connection, self.reason).gives_up(
-            connection
-        )  # refuses what could not be approved
+        act_for(made, connection, self.reason).gives_up(connection)  # or refuses
         why = {"reason": self.reason}
         number = self.enter(connection, "request", why, None, self.adjacency, self.loss)
         return replace(made, number=number)
@@ -108,9 +104,7 @@ class Decision(Act[Request]):
                 if request.decision != "open":
                     raise AlreadyExists(f"Request {self.number} was {request.decision} already.")
                 return request
-        raise NotFound(
-            f"There is no request {self.number} about {self.of!r}. See the list of requests."
-        )
+        raise NotFound(f"There is no request {self.number} about {self.of!r}. List them.")
 
     def apply(self, connection: Connection) -> Request:
         request = self._request(connection)

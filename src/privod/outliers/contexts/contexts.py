@@ -22,6 +22,7 @@ from privod.data.domain import Domain
 from privod.data.table import Table
 from privod.errors import InvalidParameter
 from privod.outliers.contexts.intervals import Interval, Ordered, ranges_of
+from privod.texts import some
 
 Category = str | int
 AttributeValue = str | int | Interval
@@ -58,9 +59,7 @@ class Context:
             raise InvalidParameter("bits", rule, self.bits, "Name the values with Context.of.")
         if not listed or not all(self.chosen.values()):
             way_out = "Choose at least one value of every attribute."
-            raise InvalidParameter(
-                "a context", "must choose in every attribute", self.bits, way_out
-            )
+            raise InvalidParameter("a context", "must choose in each attribute", self.bits, way_out)
 
     @classmethod
     def of(
@@ -158,9 +157,8 @@ class ContextSpace:
                 column.position(value)  # refuses a number outside the declared range
                 continue
             if value not in column.values:
-                shown = ", ".join(map(str, column.values[:20]))
-                more = f" and {len(column.values) - 20} more" if len(column.values) > 20 else ""
-                way_out = f"The values of {column.name!r} are {shown}{more}."
+                shown = some([str(one) for one in column.values], 20)
+                way_out = f"The values of {column.name!r} are {shown}."
                 rule = "must have a declared value in every attribute"
                 raise InvalidParameter("record", rule, value, way_out)
             if len(column.values) > MOST_VALUES:
@@ -319,9 +317,7 @@ class ContextSpace:
             dict(zip((c.name for c in self.columns), self.record, strict=True))
         ):
             way_out = "Choose the record's own value in every attribute, and others beside it."
-            raise InvalidParameter(
-                "a context", "must contain the record", context.in_words(), way_out
-            )
+            raise InvalidParameter("a context", "must hold the record", context.in_words(), way_out)
         return tuple(
             sum(
                 1 << self._code(place, code)

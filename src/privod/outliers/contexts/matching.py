@@ -141,9 +141,7 @@ class RecordView:
         kept = ~np.isin(self.rows, rows)
         own_row = self.own_row
         if own_row is not None and own_row in rows:
-            same = np.flatnonzero(
-                kept & (self.values == self.value) & (self.codes == 0).all(axis=0)
-            )
+            same = np.flatnonzero(kept & (self.values == self.value) & (self.codes == 0).all(0))
             kept[same[:1]] = False
             own_row = int(self.rows[same[0]]) if len(same) else None
         codes, values = np.ascontiguousarray(self.codes[:, kept]), self.values[kept]

@@ -18,6 +18,8 @@ from privod.data import Table
 from privod.data.folding import mixed
 from privod.outliers.crowds.distance import CrowdIndex, crowds
 
+Floats = NDArray[np.float64]
+
 KEPT = 4  # indexes for one table, of the columns and radii asked last
 
 Key = tuple[tuple[str, ...], float]
@@ -29,7 +31,7 @@ _mutex = Lock()
 class CrowdLookup:
     """Crowds at one radius and copies of any record among some points."""
 
-    def __init__(self, points: NDArray[np.float64], radius: float) -> None:
+    def __init__(self, points: Floats, radius: float) -> None:
         self._index = CrowdIndex(points)
         self._radius = radius
         keys = mixed(self._index.points)
@@ -39,15 +41,13 @@ class CrowdLookup:
     def __repr__(self) -> str:
         return f"CrowdLookup({self._index.dimensions} columns, points private)"
 
-    def crowds_and_copies(
-        self, records: NDArray[np.float64], cap: int | None = None
-    ) -> list[tuple[int, int]]:
+    def crowds_and_copies(self, records: Floats, cap: int | None = None) -> list[tuple[int, int]]:
         """The crowd of each record's values, up to the cap, and the number of its copies."""
         limit = None if cap is None or cap > self._index.size else cap
         crowds = self._index.crowds(self._radius, at=records, cap=limit)
         return list(zip(crowds.tolist(), self._copies(records), strict=True))
 
-    def _copies(self, records: NDArray[np.float64]) -> list[int]:
+    def _copies(self, records: Floats) -> list[int]:
         """Equal records have equal keys; of those with equal keys, the equal ones are counted."""
         keys = mixed(records)
         starts = np.searchsorted(self._keys, keys, side="left").tolist()
@@ -60,11 +60,7 @@ class CrowdLookup:
 
 
 def crowds_and_copies(
-    table: Table,
-    columns: tuple[str, ...],
-    radius: float,
-    records: NDArray[np.float64],
-    cap: int | None = None,
+    table: Table, columns: tuple[str, ...], radius: float, records: Floats, cap: int | None = None
 ) -> list[tuple[int, int]]:
     """The crowd of each record's values in a table, up to the cap, and the number of its copies."""
     if table.held_in_memory:
@@ -75,9 +71,7 @@ def crowds_and_copies(
     return list(zip(near.tolist(), alike.tolist(), strict=True))
 
 
-def _near_and_alike(
-    records: NDArray[np.float64], radius: float, rows: NDArray[np.float64]
-) -> NDArray[np.int64]:
+def _near_and_alike(records: Floats, radius: float, rows: Floats) -> NDArray[np.int64]:
     alike = [int((rows == record).all(axis=1).sum()) for record in records]
     return np.array([crowds(rows, radius, at=records, threads=1), alike], np.int64)
 

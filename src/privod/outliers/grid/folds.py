@@ -103,9 +103,7 @@ class SomeCells(_Cells):
         places = len(first_words) * np.arange(1, n_ranges) // n_ranges
         cuts = first_words[places].tolist() if len(first_words) else [0] * (n_ranges - 1)
         axes = (self.numbers, self.lows, self.scales, self.cells_per_axis)
-        return [
-            CellsBetween(*axes, begin, end) for begin, end in pairwise([0, *cuts, MOST_KEY + 1])
-        ]
+        return [CellsBetween(*axes, low, high) for low, high in pairwise([0, *cuts, MOST_KEY + 1])]
 
     def merge(self, left: PackedCells, right: PackedCells) -> PackedCells:
         left, right = self._counted(left), self._counted(right)

@@ -18,6 +18,8 @@ from privod.questions.anomaly_labels.query import AnomalyLabels
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Floats = NDArray[np.float64]
+
 MOST_CROWDS = 200  # of the curves of errors
 
 
@@ -38,9 +40,7 @@ def draw(release: Release[tuple[bool, ...]]) -> Figure:
     return figure
 
 
-def draw_privacy_map(
-    points: NDArray[np.float64], losses: NDArray[np.float64], title: str
-) -> Figure:
+def draw_privacy_map(points: Floats, losses: Floats, title: str) -> Figure:
     """Who gets how much privacy: for the owner's eyes, as it shows the rows [Asif, Figs. 1, 2]."""
     figure, axes = blank(title)
     order = np.argsort(losses)
@@ -67,9 +67,7 @@ def draw_for_owner(release: Release[tuple[bool, ...]], table: Table) -> Figure:
     return figure
 
 
-def privacy_of_records(
-    query: AnomalyLabels, table: Table
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def privacy_of_records(query: AnomalyLabels, table: Table) -> tuple[Floats, Floats]:
     """Every record's values and its eps_i, the loss of a label about itself; not private."""
     near = near_of(query.near)
     assert isinstance(near, Distance)  # noqa: S101 - records are drawn as points
@@ -78,9 +76,8 @@ def privacy_of_records(
     epsilon = float(query.epsilon)
     known: dict[tuple[int, int], float] = {}
     losses = np.empty(len(points))
-    for place, state in enumerate(
-        lookup_for(table, columns, near.radius).crowds_and_copies(points)
-    ):
+    lookup = lookup_for(table, columns, near.radius)
+    for place, state in enumerate(lookup.crowds_and_copies(points)):
         if state not in known:
             known[state] = record_privacy(epsilon, *state, query.edits, query.max_crowd)
         losses[place] = known[state]

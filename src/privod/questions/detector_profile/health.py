@@ -15,6 +15,7 @@ import numpy as np
 from privod.data import Categorical, Date, Numeric
 from privod.query.score_counts import between, chance_of_missing
 from privod.questions.detector_profile.ranges import OUTSIDE, is_fine, vague
+from privod.texts import some
 
 if TYPE_CHECKING:
     from privod.questions.detector_profile.release import NoisyProfile
@@ -185,9 +186,5 @@ def _sure_share(value: NoisyProfile) -> Callable[[float, int], float]:
 
 def _named(names: list[str], shares: Mapping[str, float] | None = None) -> str:
     """A few names, with their shares where they are known."""
-    told = [
-        f"{name!r} ({100 * shares[name]:.0f} %)" if shares else repr(name)
-        for name in names[:FEW_NAMES]
-    ]
-    more = f" and {len(names) - FEW_NAMES} more" if len(names) > FEW_NAMES else ""
-    return ", ".join(told) + more
+    told = [f"{one!r} ({100 * shares[one]:.0f} %)" if shares else repr(one) for one in names]
+    return some(told, FEW_NAMES)

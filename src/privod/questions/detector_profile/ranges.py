@@ -103,9 +103,7 @@ def found_in_octaves(noisy: Ints, records: float, deviation: float) -> Found:
     own = _sized(counts, known, deviation, OUTSIDE)
     together, all_known = counts.sum(axis=0)[None], known.sum()[None]
     (pooled,) = _sized(together, all_known, deviation * math.sqrt(n_columns), OUTSIDE_TOGETHER)
-    return Found(
-        tuple(span or pooled or USUAL for span in own), tuple(span is not None for span in own)
-    )
+    return Found(tuple(span or pooled or USUAL for span in own), tuple(map(bool, own)))
 
 
 def _known(counts: Floats, records: float, deviation: float) -> Floats:
@@ -140,12 +138,7 @@ def _sized(counts: Floats, records: Floats, deviation: float, outside: float) ->
 
 
 def found_in_bins(
-    before: Found,
-    noisy: Ints,
-    bins: int,
-    records: float,
-    deviation: float,
-    doubt: float = DOUBT,
+    before: Found, noisy: Ints, bins: int, records: float, deviation: float, doubt: float = DOUBT
 ) -> Found:
     """The ranges, narrowed to the bins that hold the records, or widened past a full end.
 

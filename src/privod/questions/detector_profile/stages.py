@@ -237,13 +237,11 @@ def _zoomed(
     return Found(tuple(ranges), tuple(shown), spread), falling
 
 
-def _zooms(
-    terms: Terms, n_numeric: int, open_ended: bool, surely: float
-) -> tuple[int, int, Fraction]:
+def _zooms(terms: Terms, n_numeric: int, is_open: bool, surely: float) -> tuple[int, int, Fraction]:
     """How many zooms show anything, into how many bins, and which share they take."""
-    for share in RANGE_SHARES[: None if open_ended else 1] if n_numeric else ():
+    for share in RANGE_SHARES[: None if is_open else 1] if n_numeric else ():
         for zooms in range(MOST_ZOOMS, 0, -1):
-            loss = terms.budget * share / (zooms + open_ended)
+            loss = terms.budget * share / (zooms + is_open)
             deviation = terms.noise_of_cells(n_numeric, loss).deviation
             if surely >= LONG_ZOOM_PAYS * deviation:
                 return 1, LONG_ZOOM_BINS, share

@@ -227,11 +227,9 @@ class GridKnn(CountQuery[NoisyGrid]):
         if self.threshold is None:
             return super().most_bytes(domain, records)
         n_axes, n_words = len(self.columns), self.grid(domain).listing().n_words
-        listed = sparse_cells_bytes(
-            min(records, IN_MEMORY), self._most_kept(records), n_axes, n_words
-        )
+        few = sparse_cells_bytes(min(records, IN_MEMORY), self._most_kept(records), n_axes, n_words)
         numbers = self.most_numbers(domain, records)
-        return listed + VALUES_AT_ONCE * 8 * 2 + folding_bytes(n_axes, numbers)
+        return few + VALUES_AT_ONCE * 8 * 2 + folding_bytes(n_axes, numbers)
 
     def held_per_record(self, domain: Domain) -> int:  # noqa: ARG002
         if self.threshold is None:

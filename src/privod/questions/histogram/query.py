@@ -108,10 +108,10 @@ class Histogram(CountQuery[NoisyCounts]):
 
     def n_cells(self, domain: Domain) -> int:
         """How many counts the answer has."""
-        sizes = (
+        each = (
             axis_size(c, self.bins, self._cut(c.name), self.gaps) for c in self._columns(domain)
         )
-        return math.prod(sizes)
+        return math.prod(each)
 
     def preview(self, domain: Domain) -> Preview:
         cells = self.n_cells(domain)  # of which one holds all records

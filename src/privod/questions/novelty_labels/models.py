@@ -189,9 +189,7 @@ def model_of(text: Any) -> CrowdModel | EditModel:
         for point in entry_points(group=GROUP, name=name):
             plug_in_model(name, point.load())
     if name not in _known:
-        way_out = (
-            f"Known are {', '.join(('crowd', *_known))}; make your own known with plug_in_model."
-        )
+        way_out = f"Known are {', '.join(('crowd', *_known))}; add yours with plug_in_model."
         raise InvalidParameter("model", "must be a known one", text, way_out)
     model = _known[name]
     kinds = {key: type(number) for key, number in model.parameters}

@@ -127,9 +127,7 @@ class OutlierSubspaces(CrowdQuestion[FoundSubspaces]):
         whole_number(self.n_subspaces, "n_subspaces", at_least=1)
         whole_number(self.size, "size", at_least=1, at_most=MOST_AXES)
         if len(set(sets)) != len(sets):
-            raise InvalidParameter(
-                "candidates", "must be different sets", len(sets), "Name each once."
-            )
+            raise InvalidParameter("candidates", "must be different", len(sets), "Name each once.")
         if any(len(some) > MOST_AXES for some in sets):
             rule = f"must have at most {MOST_AXES} columns each"
             raise InvalidParameter("candidates", rule, len(max(sets, key=len)), "Name fewer.")

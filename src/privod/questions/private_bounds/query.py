@@ -26,6 +26,7 @@ from privod.query.checks import ExactNumber, whole_number
 from privod.query.count_query import CountQuery
 from privod.query.preview import CERTAINTY, Preview
 from privod.query.query import Release
+from privod.texts import some
 
 Floats = NDArray[np.float64]
 
@@ -112,9 +113,8 @@ class PrivateBounds(CountQuery[tuple[Numeric, ...]]):
 
     def sentence(self, value: tuple[Numeric, ...]) -> str:
         ranges = [f"{one.name} from {one.shown(one.low)} to {one.shown(one.high)}" for one in value]
-        shown = ", ".join(ranges[:6]) + (f" and {len(ranges) - 6} more" if len(ranges) > 6 else "")
         return (
-            f"Most records lie within {shown}. Up to about {self.records_cut:,} records may lie"
+            f"Most records lie within {some(ranges, 6)}. Up to about {self.records_cut:,} may lie"
             " beyond either end of a column, and any number of far larger ones. A range as wide as"
             " the declared one means that nothing narrower was found."
         )

@@ -149,13 +149,12 @@ class Quantiles(Conditional[NoisyQuantiles]):
     def preview(self, domain: Domain) -> Preview:
         places = max((Lattice(one).slots for one in domain.numeric(self.columns)), default=2)
         within = self.choice(Fraction(1, 2)).surely_within(places, 0.05 / self.levels) / 2
-        between = [
-            high - low for low, high in pairwise((Fraction(0), *self.quantiles, Fraction(1)))
-        ]
+        shares = (Fraction(0), *self.quantiles, Fraction(1))
+        least = min(high - low for low, high in pairwise(shares))
         return Preview(
             "the rank of each quantile",
             math.ceil(self.levels * within),
-            typical_share=float(min(between)),
+            typical_share=float(least),
             loose=True,
         )
 

@@ -86,9 +86,8 @@ async def score(request: Request) -> Response:
     asker = visitor_of(request).id
     try:
         records, dialect = await run_in_threadpool(_sent, request)
-        scored = await site_of(request).answers.scored(
-            of, key, records, dialect, MOST_SCORED, asker
-        )
+        answers = site_of(request).answers
+        scored = await answers.scored(of, key, records, dialect, MOST_SCORED, asker)
         if "problem" in scored:
             raise InvalidData(scored["problem"])
     except PrivodError as problem:
