@@ -297,7 +297,7 @@ def test_errors_name_the_option_that_is_typed(
         register.format("patients patients.csv"): "say that it --continues the earlier one",
         register.format("more semicolons.csv"): "declare that --separator.",
         register.format("more patients.csv --most-records 1"): "as there may be, --most-records.",
-        "budget nobody": "See the list of data sets (`privod datasets`).",
+        "budget nobody": "List them (`privod datasets`).",
         "ask patients histogram columns=age epsilon=1 --picture a.bmp": "--picture must end in",
         f"ask patients {labels} records=x": "privod: records must",
         "ask patients histogram columns=age epsilon=no": "privod: epsilon must",

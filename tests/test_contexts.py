@@ -293,7 +293,7 @@ def test_a_bad_context_is_refused_with_a_way_out() -> None:
     with pytest.raises(InvalidParameter, match="known values"):
         Context.of((JOBS,), {"job": ("Pilot",)})
     space = ContextSpace((Categorical(*JOBS),), ("CEO",))
-    with pytest.raises(InvalidParameter, match="contain the record"):
+    with pytest.raises(InvalidParameter, match="hold the record"):
         space.choices(Context.of((JOBS,), {"job": ("Lawyer",)}))
     with pytest.raises(InvalidParameter, match="these attributes"):
         space.choices(Context.of((CITIES,), {}))

@@ -224,7 +224,7 @@ def test_ids_that_do_not_match_end_the_run_before_anything_is_shared(
     ("own", "rows", "match"),
     [
         (("c",), 299, "different numbers of rows"),
-        (("c", "b"), 300, "columns are not those"),
+        (("c", "b"), 300, "columns are not the question's"),
         (("c",), None, "ids are needed"),
     ],
 )

@@ -58,7 +58,7 @@ def test_a_party_with_fewer_records_ends_a_vertical_run() -> None:
 def test_columns_must_be_each_at_one_party() -> None:
     tables = columns_apart(all_points())
     again = Table(domain(("v",)), {"v": np.zeros(N)})
-    with pytest.raises(ProtocolAborted, match="columns are not those of the question"):
+    with pytest.raises(ProtocolAborted, match="columns are not the question's"):
         rehearse(question("vertical"), {**tables, "p1": again})
 
 

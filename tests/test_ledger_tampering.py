@@ -192,11 +192,11 @@ def test_a_budget_rewritten_as_a_whole_is_found_by_a_head_noted_elsewhere(
 @pytest.mark.parametrize(
     ("statement", "finding"),
     [
-        ("UPDATE budgets SET spent_epsilon = '0' WHERE number = 2", "running sum of the budget"),
-        ("UPDATE budgets SET budget_epsilon = '9' WHERE number = 2", "running sum of the budget"),
-        ("DELETE FROM budgets WHERE number = 2", "running sum of the budget"),
-        ("UPDATE datasets SET domain = replace(domain, '120', '130')", "record of data set"),
-        ("UPDATE datasets SET root = 'people-2' WHERE name = 'people-2'", "record of data set"),
+        ("UPDATE budgets SET spent_epsilon = '0' WHERE number = 2", "running sum of entry"),
+        ("UPDATE budgets SET budget_epsilon = '9' WHERE number = 2", "running sum of entry"),
+        ("DELETE FROM budgets WHERE number = 2", "running sum of entry"),
+        ("UPDATE datasets SET domain = replace(domain, '120', '130')", "record of"),
+        ("UPDATE datasets SET root = 'people-2' WHERE name = 'people-2'", "record of"),
         ("DELETE FROM datasets WHERE name = 'people-2'", "data set of entry .* was removed"),
         ("DELETE FROM releases WHERE entry = 4", "stored release of entry 4 was removed"),
         (

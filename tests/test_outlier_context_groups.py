@@ -427,7 +427,7 @@ def test_a_start_may_be_a_range_of_a_number() -> None:
     assert (
         space.context(query._start(space)).in_words() == "job in {CEO} and age from 0 to below 50"
     )
-    with pytest.raises(InvalidParameter, match="contain the record"):
+    with pytest.raises(InvalidParameter, match="hold the record"):
         replace(ASK, start=(("age", 60.0, 70.0),)).check(DOMAIN)
 
 

@@ -76,7 +76,7 @@ def test_bad_parameters_are_refused_with_a_way_out(
         (changed(column="wealth"), "numeric"),
         (changed(column="city", record=(("job", "CEO"),)), "numeric"),
         (changed(value=101), "end with a number from 0 to 100"),
-        (changed(start=(("job", "Lawyer"),)), "contain the record"),
+        (changed(start=(("job", "Lawyer"),)), "hold the record"),
         (changed(start=(("job", "CEO", "Pilot"),)), "known values"),
     ],
 )

@@ -521,7 +521,7 @@ def test_a_file_written_otherwise_is_refused_with_a_way_out(
         ({"encoding": "ebcdic"}, "encoding is not known, got 'ebcdic'. Known are: 'utf-8'"),
         ({"separator": ";;"}, "separator is not known"),
         ({"decimal": ";"}, "decimal is not known"),
-        ({"thousands": "."}, "thousands must not be the decimal mark"),
+        ({"thousands": "."}, "thousands must differ from decimal"),
         ({"thousands": "x"}, "thousands is not known"),
         ({"quote": "`"}, "quote is not known"),
     ],

@@ -303,7 +303,7 @@ def test_no_change_moves_a_utility_by_more_than_the_steps_that_are_paid_for(
         ({"delta": 1, "count_share": "0.5"}, "delta must be 0, or lie between"),
         ({"delta": "1e-6"}, "delta must be 0 where no counts are bought"),
         ({"choice": "guess"}, "choice must be narrow or exponential"),
-        ({"candidates": (("a",), ("a",))}, "candidates must be different sets"),
+        ({"candidates": (("a",), ("a",))}, "candidates must be different"),
         ({"radius_per_column": -2}, "radius_per_column must be at least 0"),
     ],
 )

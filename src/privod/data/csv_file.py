@@ -107,7 +107,7 @@ class CsvDialect:
             _one_of("thousands", self.thousands, THOUSANDS)
         if self.thousands == self.decimal:
             way_out = "Name the mark between groups of digits, or leave it out."
-            raise InvalidParameter("thousands", "must be no decimal mark", self.decimal, way_out)
+            raise InvalidParameter("thousands", "must differ from decimal", self.decimal, way_out)
         if self.quote is not None:
             _one_of("quote", self.quote, ('"', "'"))
         _one_of("quoting", self.quoting, ("line", "multiline"))

@@ -332,7 +332,7 @@ def _check_likeness(adjacency: InAlikeCrowd, numeric: set[str]) -> None:
     """Refuse tolerances of categories, and a distance within which all records are alike."""
     tolerant = [name for name, _ in adjacency.tolerances if name not in numeric]
     if tolerant:
-        raise InvalidParameter("tolerances", "must be of numbers", tolerant, "Leave it out.")
+        raise InvalidParameter("tolerances", "must name numeric columns", tolerant, "Leave it out.")
     weights = dict(adjacency.weights)
     most = sum(weights.get(name, 1) for name in adjacency.columns)
     if most > LARGEST_DISTANCE:

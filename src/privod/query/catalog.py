@@ -96,5 +96,5 @@ def release_from_json(data: dict[str, Any]) -> Release[Any]:
     value, seeded = query.value_from_json(data["value"]), checked_truth(data["seeded"])
     own = getattr(value, "guarantee", guarantee), getattr(value, "seeded", seeded)
     if own != (guarantee, seeded):  # of a value that carries its noise, which keeps its own promise
-        raise NoPromise("The answer in it was made under another promise. It was altered.")
+        raise NoPromise("The release was made under another promise. It was altered.")
     return Release(query, value, guarantee, seeded)
