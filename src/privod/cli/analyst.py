@@ -91,7 +91,7 @@ def _query(name: str, settings: list[str] | None) -> Any:
         check_text(setting, "a parameter", lines=True)
         key, equals, text = setting.partition("=")
         if not equals or key not in known:
-            near = did_you_mean(key, known)
+            near = did_you_mean(key, known) if key not in known else ""
             way_out = f"{near} Write NAME=VALUE with one of {', '.join(known)}.".strip()
             raise InvalidParameter("a parameter", "must be one of the question's", setting, way_out)
         if key in given:

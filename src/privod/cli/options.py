@@ -99,7 +99,7 @@ def read_domain(path: Path) -> Domain:
     """The domain that a JSON file declares."""
     from privod.data import Domain
 
-    way_out = "Write {'columns': [{'name': 'age', 'low': 0, 'high': 120}, ...]} in JSON."
+    way_out = 'Write {"columns": [{"name": "age", "low": 0, "high": 120}, ...]} in JSON.'
     return Domain.from_json(read_json(path, "domain", way_out))
 
 
