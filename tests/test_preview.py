@@ -48,6 +48,7 @@ from privod.questions.outlier_count.query import OutlierCount
 from privod.questions.outlier_radius.query import OutlierRadius
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
 from privod.questions.private_bounds.query import PrivateBounds
+from privod.questions.quantiles.query import Quantiles
 from privod.questions.rare_counts.query import RareCounts
 
 N_QUESTIONS = 200
@@ -255,6 +256,20 @@ def test_what_is_expected_decides_what_is_noise_and_what_is_assumed_is_said() ->
     assert noise_remark(better, HOSPITAL, 20_000, 22) == ""
     assert "Expected: 22 records." in worth(better, HOSPITAL, None, 22)
     assert noise_remark(graded, HOSPITAL, None) == ""
+
+
+def test_one_cell_is_taken_to_hold_all_records_and_a_quantile_its_share() -> None:
+    """The purchase that `price` proposes for sizes was called noise: 1 % was taken to be counted."""
+    whole = Histogram(columns=("age",), bins=1, epsilon="0.01")
+    margin = whole.preview(HOSPITAL).margin
+    assert margin is not None
+    assert noise_remark(whole, HOSPITAL, margin + 1) == ""
+    assert noise_remark(replace(whole, bins=10), HOSPITAL, margin + 1)
+    deciles = Quantiles(columns=("age",), epsilon=1)
+    rank = deciles.preview(HOSPITAL).margin
+    assert rank is not None
+    assert noise_remark(deciles, HOSPITAL, 10 * rank + 10) == ""
+    assert "If what is counted is 10 % of" in noise_remark(deciles, HOSPITAL, 9 * rank)
 
 
 def test_the_counts_beside_chosen_sets_are_noise_where_they_are_small() -> None:
