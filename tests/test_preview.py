@@ -259,7 +259,7 @@ def test_what_is_expected_decides_what_is_noise_and_what_is_assumed_is_said() ->
 
 
 def test_one_cell_is_taken_to_hold_all_records_and_a_quantile_its_share() -> None:
-    """The purchase that `price` proposes for sizes was called noise: 1 % was taken to be counted."""
+    """What `price` proposes for sizes was called noise: 1 % was taken to be counted."""
     whole = Histogram(columns=("age",), bins=1, epsilon="0.01")
     margin = whole.preview(HOSPITAL).margin
     assert margin is not None
