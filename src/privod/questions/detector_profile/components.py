@@ -71,7 +71,7 @@ class Components:
 
     @cached_property
     def metric(self) -> Floats:
-        """What makes the squared distance of two columns' distances."""
+        """How much every two columns' distances count together."""
         directions, _ = self._eigen
         return np.asarray(directions @ (directions * self._spectrum**-POWER).T)
 
