@@ -34,16 +34,9 @@ from privod.data.sql import SqlQuery, sql_portions
 from privod.data.table import Table
 from privod.errors import InvalidData, InvalidParameter, Unavailable
 
-__all__ = [
-    "CsvDialect",
-    "check_file",
-    "check_named_once",
-    "check_names",
-    "hive_values",
-    "parquet_files",
-    "portions_of",
-]
-__all__ += ["read", "read_with_report", "told_of_file", "write_parquet"]
+__all__ = ["CsvDialect", "check_file", "check_named_once", "check_names", "hive_values"]
+__all__ += ["parquet_files", "portions_of", "read", "read_with_report", "told_of_file"]
+__all__ += ["write_parquet"]
 
 ROWS_AT_ONCE = 1 << 16
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -96,8 +89,7 @@ def portions_of(
         return sql_portions(source, domain, marks, ROWS_AT_ONCE, check_names)
     if isinstance(source, Table):
         if marks != PLAIN:
-            way_out = "Leave it out: its texts were read already."
-            raise InvalidParameter("dialect", "is not for a table", dialect, way_out)
+            raise InvalidParameter("dialect", "is not for a table", dialect, "Leave it out.")
         return iter([arrow_columns(source.columns(), domain)])
     if isinstance(source, Mapping):
         return iter([arrow_columns(source, domain, marks)])

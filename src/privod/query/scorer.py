@@ -158,8 +158,7 @@ class Scorable(ABC):
     def save(self, path: str | Path) -> None:
         """Write one file: a zip of a JSON header and plain arrays, no pickle."""
         if str(path).endswith(".json"):
-            rule = "must not end in .json: this is another form"
-            raise InvalidParameter("path", rule, str(path), "End it in .privod.")
+            raise InvalidParameter("path", "must not end in .json", str(path), "End it in .privod.")
         write_file(path, self.question, self._whole_header(), self.arrays())
 
     @classmethod

@@ -23,6 +23,11 @@ def _is_space(byte: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def _may_be_space(byte: int) -> bool:
+    return byte <= SPACE or byte >= 0x80
+
+
+@njit(cache=True, nogil=True)
 def is_digit(byte: int) -> bool:
     return ZERO <= byte <= NINE
 
@@ -44,17 +49,16 @@ def _wide_space(data: Bytes, at: int, end: int) -> int:
 @njit(cache=True, nogil=True)
 def trimmed(data: Bytes, start: int, end: int) -> tuple[int, int]:
     """Where a cell begins and ends without the white space around it, Unicode's as well."""
-    while start < end:
+    while start < end and _may_be_space(data[start]):
         width = 1 if _is_space(data[start]) else _wide_space(data, start, end)
         if width == 0:
             break
         start += width
-    while end > start:
+    while start < end and _may_be_space(data[end - 1]):
         width = 1 if _is_space(data[end - 1]) else 0
-        if data[end - 1] >= 0x80:
-            for wide in range(2, min(3, end - start) + 1):
-                if _wide_space(data, end - wide, end) == wide:
-                    width = wide
+        for wide in range(2, min(3, end - start) + 1):
+            if width == 0 and _wide_space(data, end - wide, end) == wide:
+                width = wide
         if width == 0:
             break
         end -= width
@@ -80,20 +84,18 @@ def _thousands_mark(data: Bytes, at: int, end: int, mark: int) -> int:
 def _whole_end(data: Bytes, at: int, end: int, thousands: int) -> int:
     """Where the digits before a fraction end; -1 if marks between them make no groups of three."""
     group, marks = 0, 0
-    while at < end:
-        if is_digit(data[at]):
+    while True:
+        while at < end and is_digit(data[at]):
             group += 1
             at += 1
-            continue
-        width = _thousands_mark(data, at, end, thousands)
+        width = _thousands_mark(data, at, end, thousands) if thousands >= 0 else 0
         if width == 0:
-            break
+            return -1 if marks > 0 and group != GROUP else at
         if group == 0 or group > GROUP or (marks > 0 and group != GROUP):
             return -1
         marks += 1
         group = 0
         at += width
-    return -1 if marks > 0 and group != GROUP else at
 
 
 @njit(cache=True, nogil=True)
@@ -110,7 +112,7 @@ def _write_number(
     data: Bytes, start: int, end: int, decimal: int, thousands: int, out: Bytes, used: int
 ) -> int:
     """Write the number of one cell as Arrow reads it; say where it ends, -1 if there is none."""
-    at, end = trimmed(data, start, end)
+    at = start
     if at < end and (data[at] == PLUS or data[at] == MINUS):
         if data[at] == MINUS:
             out[used] = MINUS
@@ -169,7 +171,10 @@ def write_numbers(
     used = 0
     ends[0] = 0
     for row in range(len(offsets) - 1):
-        written = _write_number(data, offsets[row], offsets[row + 1], decimal, thousands, out, used)
+        start, end = offsets[row], offsets[row + 1]
+        if start < end and (_may_be_space(data[start]) or _may_be_space(data[end - 1])):
+            start, end = trimmed(data, start, end)
+        written = _write_number(data, start, end, decimal, thousands, out, used)
         is_one[row] = written >= 0
         used = max(used, written)
         ends[row + 1] = used
@@ -179,13 +184,16 @@ def write_numbers(
 def _write_name(
     data: Bytes, start: int, end: int, decimal: int, thousands: int, out: Bytes, used: int
 ) -> int:
-    start, end = trimmed(data, start, end)
     at = start
     negative = at < end and data[at] == MINUS
     if at < end and (data[at] == PLUS or data[at] == MINUS):
         at += 1
     whole = at
-    whole_end = _whole_end(data, at, end, thousands)
+    whole_end = at
+    while whole_end < end and is_digit(data[whole_end]):
+        whole_end += 1
+    if thousands >= 0:  # or the call would cost more than the name
+        whole_end = _whole_end(data, at, end, thousands)
     at = fraction = fraction_end = max(whole_end, at)
     if at < end and data[at] == decimal:
         at += 1
@@ -231,5 +239,7 @@ def write_names(
     ends[0] = 0
     for row in range(len(offsets) - 1):
         start, end = offsets[row], offsets[row + 1]
+        if start < end and (_may_be_space(data[start]) or _may_be_space(data[end - 1])):
+            start, end = trimmed(data, start, end)
         used = _write_name(data, start, end, decimal, thousands, out, used)
         ends[row + 1] = used

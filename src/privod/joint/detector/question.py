@@ -139,8 +139,8 @@ class JointDetector(JointQuestion):
             told.append(f"Each party sends at most about {8 * numbers / 1e3:,.1f} kB a stage.")
         if records is not None:
             share = self.target_fraction
-            few = f"About {share * records:,.0f} of {records:,} records will be flagged"
-            told.append(f"{few}: the fewer, the farther off. The run says how far.")
+            meant = f"About {share * records:,.0f} of {records:,} records will be flagged"
+            told.append(f"{meant}: the fewer, the farther off. The run says how far.")
         return told
 
     def flagged(self, value: NoisyProfile, table: Table) -> Ints:

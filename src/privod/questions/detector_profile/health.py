@@ -97,8 +97,8 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
             limit = 1.0 if two_values > 1 - SOME else MUCH_AT_END
         there = max(1 - OUTSIDE - share_of(float(own[-1]), 1), 0.0)
         one_cell = share_of(float(own[:-1].max()), 1) > there
-        far = isinstance(column, Date) or low <= 0 <= high  # where few values are one number
-        if vague(column) and one_cell and far and not is_fine(column, (low, high)):
+        varies = isinstance(column, Date) or low <= 0 <= high  # others may well be one number
+        if vague(column) and one_cell and varies and not is_fine(column, (low, high)):
             wide.append(column.name)
         if share > limit:
             outside = f"below {low:.4g} or from {high:.4g} on"
