@@ -4,10 +4,12 @@ from __future__ import annotations
 
 # slow: left out by `make quick`
 import json
+import math
 import re
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -46,14 +48,13 @@ from privod.query.score_counts import (
 )
 from privod.query.stages import Stage, count_rows, go_through
 from privod.questions.detector_profile.audit import worst_cases
-from privod.questions.detector_profile.layout import Layout, axes_of
+from privod.questions.detector_profile.layout import Layout, Reading, axes_of
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.detector_profile.ranges import (
-    Found,
     found_in_bins,
     found_in_octaves,
     octave_counts,
-    unknown,
+    within,
 )
 from privod.questions.detector_profile.release import NoisyProfile
 from privod.questions.detector_profile.shares import KEPT
@@ -168,25 +169,25 @@ def test_scores_are_counted_as_their_edges_say_in_one_pass_or_in_two(scores: lis
 
 
 def found(values: Any, low: float, high: float, deviation: float = 1.0) -> tuple[float, float]:
-    """Three zooms without noise, as the stages go."""
+    """Octaves and three zooms without noise, as the stages go."""
     rows, column = np.asarray(values, dtype=np.float64)[:, None], Numeric("x", low, high)
-    known = Found(((low, high),), (True,))
-    if unknown(column):
-        known = found_in_octaves(octave_counts(np.array([0]), rows), len(rows), deviation)
+    octaves = octave_counts(np.array([0]), rows)
+    known = found_in_octaves((column,), octaves, len(rows), deviation)
     for _ in range(3):
-        counts = axes_of((column,), known.ranges, ZOOM_BINS).counts(rows)
-        known = found_in_bins(known, counts, ZOOM_BINS, len(rows), deviation)
-    return known.ranges[0]
+        counts = axes_of((column,), known.ranges, ZOOM_BINS).counts(known.reading(rows))
+        known = within(found_in_bins(known, counts, ZOOM_BINS, len(rows), deviation), (column,))
+    left, right = (known.reading.number(0, end) for end in known.ranges[0])
+    return left, right
 
 
-@pytest.mark.parametrize(("width", "passes"), [(8.0, 3), (8000.0, 4)])
+@pytest.mark.parametrize(("far", "passes"), [(0.0, 4), (4000.0, 5)])
 def test_where_a_fine_zoom_shows_the_spread_one_pass_adds_up_counts_and_products(
-    width: float, passes: int
+    far: float, passes: int
 ) -> None:
-    """A column of 1/1000 of its declared range is too narrow for that, and takes a pass more."""
+    """A column of 1/2000 of its octave is too narrow for that, and takes a pass more."""
     rng = np.random.default_rng(2)
-    rows = rng.normal((1.0, -2.0), (0.8, 0.5), size=(20_000, 2))
-    domain = Domain((Numeric("x", -width, width), Numeric("y", -width, width)))
+    rows = rng.normal((far + 1.0, -2.0), (0.8, 0.5), size=(20_000, 2))
+    domain = Domain((Numeric("x", -8000, 8000), Numeric("y", -8000, 8000)))
     query = DetectorProfile(columns=domain.names, epsilon=10**6)
     added: list[int] = []
 
@@ -204,7 +205,7 @@ def test_where_a_fine_zoom_shows_the_spread_one_pass_adds_up_counts_and_products
         return found
 
     value = go_through(query.stages(domain), sums)
-    assert separate == [True] * 5  # zoom, counts, products, units, scores
+    assert separate == [True] * 6  # octaves, zoom, counts, products, units, scores
     assert len(added) == passes
     np.testing.assert_allclose(value.layout.centers, rows.mean(axis=0), atol=0.02)
     np.testing.assert_allclose(value.layout.scales, rows.std(axis=0), rtol=0.1)
@@ -229,18 +230,21 @@ def test_a_column_of_one_value_has_a_range_about_it_and_an_empty_one_keeps_its_o
     assert low < 42 < high
     assert high - low < 1
     assert found(np.full(1000, np.nan), -5.0, 5.0) == (-5.0, 5.0)
-    nothing = found_in_octaves(np.zeros(190, dtype=np.int64), 1000.0, 10.0)
+    unknown = (Numeric("x", -(2.0**64), 2.0**64),)
+    nothing = found_in_octaves(unknown, np.zeros(190, dtype=np.int64), 1000.0, 10.0)
     assert nothing.shown == (False,)
-    assert nothing.ranges == ((-1024.0, 1024.0),)
+    assert [nothing.reading.number(0, end) for end in nothing.ranges[0]] == [-1024.0, 1024.0]
 
 
 def test_columns_that_show_nothing_alone_take_what_all_show_together() -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(0, 700, (400, 40))
     counts = octave_counts(np.arange(40), rows) + np.rint(rng.normal(0, 150, 40 * 190)).astype(int)
-    known = found_in_octaves(counts, 400.0, 150.0)
+    columns = tuple(Numeric(f"x{at}", -(2.0**64), 2.0**64) for at in range(40))
+    known = found_in_octaves(columns, counts, 400.0, 150.0)
     assert not any(known.shown)
-    for low, high in known.ranges:
+    for at, ends in enumerate(known.ranges):
+        low, high = (known.reading.number(at, end) for end in ends)
         assert -(2.0**14) <= low < -500
         assert 500 < high <= 2.0**14
 
@@ -252,6 +256,97 @@ def test_each_record_is_in_one_cell_of_every_column() -> None:
     assert layout.starts == [0, 7, 10, 17]
     assert counts.tolist() == [1, 0, 0, 1, 0, 2, 0, 1, 2, 1, 0, 1, 0, 1, 1, 0, 1]
     assert Layout.from_json(json.loads(layout.text)) == layout
+
+
+@given(
+    values=st.lists(st.floats(allow_nan=True, allow_infinity=False), min_size=1, max_size=30),
+    power=st.integers(-64, 64),
+)
+def test_octaves_are_read_by_bits_as_logarithms_say_and_back(
+    values: list[float], power: int
+) -> None:
+    """One octave up to the unit, one for each doubling, straight between: a slow twin."""
+    unit = 2.0**power
+    values = [value for value in values if not abs(value) > 2.0**900]
+    read = Reading((0.0, unit))(np.array([(value, value) for value in values]).reshape(-1, 2))
+    for value, (plain, octaves) in zip(values, read.tolist(), strict=True):
+        if math.isnan(value):
+            assert math.isnan(plain)
+            assert math.isnan(octaves)
+            continue
+        part, whole = math.frexp(abs(value) / unit + 1)
+        slow = math.copysign((2 * part - 1) + (whole - 1), value)
+        assert plain == value
+        assert octaves == slow
+        back = Reading((0.0, unit)).number(1, octaves)
+        assert back == pytest.approx(value, rel=1e-12, abs=1e-12 * unit)
+    known = sorted(zip(values, read[:, 1].tolist(), strict=True), key=lambda pair: pair[0])
+    for (small, first), (large, second) in pairwise(known):
+        if small <= large:
+            assert first <= second
+
+
+def test_columns_far_from_zero_or_without_a_heavy_tail_are_read_as_they_are() -> None:
+    rng = np.random.default_rng(3)
+    size, names = 20_000, ("heavy", "both", "normal", "size", "far", "one")
+    heavy = np.exp(rng.normal(0, 3, size))
+    both = heavy * rng.choice([-1, 1], size)
+    normal, large = rng.normal(size=size), rng.uniform(0, 50, size)
+    rows = np.column_stack(
+        [heavy, both, normal, large, rng.normal(1e9, 5, size), np.full(size, 7.0)]
+    )
+    for high in (1e6, 2.0**64):
+        low = -high
+        domain = Domain(tuple(Numeric(name, low, high) for name in names))
+        asked = DetectorProfile(columns=names, epsilon=1, delta="1e-6")
+        value = asked.answer_rows(domain, np.clip(rows, low, high), seeded(0)).value
+        units = dict(zip(names, value.layout.units, strict=True))
+        assert [name for name in names if units[name]] == ["heavy", "both"]
+        for name in ("heavy", "both"):
+            assert np.quantile(heavy, 0.02) < units[name] < np.quantile(heavy, 0.2)
+
+
+def test_a_record_between_crowds_of_very_different_sizes_is_unusual() -> None:
+    """Equal bins of the range, or of what holds all, cannot tell 100 from 31 where some are 1e6."""
+    rng = np.random.default_rng(4)
+    small, large = rng.uniform(20, 40, 8000), rng.uniform(9e5, 1e6, 2000)
+    rows = np.column_stack([np.append(small, large), rng.normal(size=10_000)])
+    domain = Domain((Numeric("x", 0, 1e7), Numeric("y", -8, 8)))
+    asked = DetectorProfile(columns=("x", "y"), epsilon=1, delta="1e-6")
+    value = asked.answer_rows(domain, rows, seeded(0)).value
+    usual, between = value.scores([[30, 0], [95e4, 0]]), value.scores([[300, 0], [3e4, 0]])
+    assert between.min() > usual.max()
+    told = asked.table(value)
+    ends = [end for name, end in zip(told["column"], told["to"], strict=True) if name == "x"]
+    known = [end for end in ends if end is not None]
+    assert known == sorted(known)
+    assert sum(15 < end < 100 for end in known) >= 4, "where most records are, cells are fine"
+
+
+def test_batches_add_up_where_columns_are_read_in_octaves() -> None:
+    rng = np.random.default_rng(5)
+    rows = np.exp(rng.normal(0, 3, (6000, 2)))
+    domain = Domain((Numeric("x", 0, 1e6), Numeric("y", 0, 1e6)))
+    asked = DetectorProfile(columns=("x", "y"), epsilon=2, delta="1e-6")
+    first = asked.answer_rows(domain, rows[:3000], seeded(0)).value
+    later = replace(asked, layout=first.layout.text)
+    second = later.answer_rows(domain, rows[3000:], seeded(1)).value
+    assert all(first.layout.units)
+    assert second.layout.units == first.layout.units
+    both = first.merge(second)
+    again = NoisyProfile.from_json(json.loads(json.dumps(both.to_json())))
+    assert again.scores(rows[:50]).tolist() == both.scores(rows[:50]).tolist()
+    assert both.scores(rows[:50]).tolist() == [float(both.scores(row)[0]) for row in rows[:50]]
+
+
+@pytest.mark.parametrize(
+    "units", [[1.0], [0.0, -1.0], [0.0, float("inf")], [0.0, 2.0**65], [float("nan"), 0]]
+)
+def test_units_that_no_release_has_are_refused(units: list[float]) -> None:
+    layout = Layout(DOMAIN.columns, ((-2.0, 2.0), (-1.0, 1.0)), 4, units=(0.5, 0.0))
+    assert Layout.from_json(json.loads(layout.text)) == layout
+    with pytest.raises((InvalidData, InvalidParameter)):
+        Layout.from_json(layout.to_json() | {"units": units})
 
 
 @pytest.mark.parametrize("far", [{"ranges": [[-2, 2e150], [-1, 1]]}, {"centers": [0, -2e150]}])

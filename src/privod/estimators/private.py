@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -164,8 +165,11 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         """The ranges of the numeric columns, as found or declared."""
         check_is_fitted(self)
         layout = self.release_.value.layout
-        names = [layout.columns[place].name for place in layout.numeric]
-        return dict(zip(names, layout.ranges, strict=True))
+        found = {}
+        for place, (low, high) in zip(layout.numeric, layout.ranges, strict=True):
+            number = partial(layout.reading.number, place)
+            found[layout.columns[place].name] = number(low), number(high)
+        return found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

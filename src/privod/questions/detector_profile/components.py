@@ -41,7 +41,7 @@ class Components:
         return np.asarray(spread / np.sqrt((spread**2).sum(axis=1, keepdims=True)))
 
     def distances(self, rows: Floats) -> Floats:
-        """How far each record is, squared."""
+        """How far each record is as read, squared."""
         return np.asarray(self.by_column(rows).sum(axis=1))
 
     def by_column(self, rows: Floats) -> Floats:

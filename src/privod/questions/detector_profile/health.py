@@ -84,23 +84,26 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
     """Ranges that were not found, and columns that lie outside theirs."""
     layout, share_of = value.layout, _sure_share(value)
     every, shown = np.split(value.counts, layout.starts[1:-1]), value.shown or repeat(True)
-    lost, wide, past = [], [], {}
-    for place, (low, high), known in zip(layout.numeric, layout.ranges, shown, strict=False):
+    lost, wide, past, reading = [], [], {}, layout.reading
+    spans = zip(layout.numeric, layout.ranges, layout.declared, shown, strict=False)
+    for place, (low, high), (_, highest), known in spans:
         column, own = value.columns[place], every[place]
         if not known:
             lost.append(column.name)
             continue
         assert isinstance(column, Numeric)  # noqa: S101 - for the type checker
         share, limit = share_of(float(own[0] + own[-2]), 2), MUCH_OUTSIDE
-        if high >= column.high:  # values at an end lie in the cell above it
+        if high >= highest:  # values at an end lie in the cell above it
             two_values = share_of(float(own[1]), 1) and share_of(float(own[1] + own[-2]), 2)
             limit = 1.0 if two_values > 1 - SOME else MUCH_AT_END
         there = max(1 - OUTSIDE - share_of(float(own[-1]), 1), 0.0)
         one_cell = share_of(float(own[:-1].max()), 1) > there
         varies = isinstance(column, Date) or low <= 0 <= high  # others may well be one number
-        if vague(column) and one_cell and varies and not is_fine(column, (low, high)):
+        fine = not reading.units[place] and is_fine(column, (low, high))
+        if vague(column) and one_cell and varies and not fine:
             wide.append(column.name)
         if share > limit:
+            low, high = (reading.number(place, end) for end in (low, high))
             outside = f"below {low:.4g} or from {high:.4g} on"
             past[column.name] = f"{100 * share:.0f} % of {column.name!r} {outside}"
     found = []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from privod.data import Categorical, Column, Numeric
 from privod.data.columns import column_from_json
 from privod.errors import InvalidData, InvalidParameter
-from privod.outliers.grid.kernels.profile import count_cells
+from privod.outliers.grid.kernels.profile import count_cells, put_in_octaves
 from privod.query.count_query import FEWEST_BINS, MOST_BINS
 
 Floats = NDArray[np.float64]
@@ -23,6 +23,37 @@ Ints = NDArray[np.int64]
 LARGEST_END = 1e150  # of a range: the square of twice as much still is a float
 LEAST_SCALE = 2.0**-600  # by which rows are divided: rows are whole steps of 2^-500
 LARGEST_UNIT, LEAST_UNIT = 2.0**40, 2.0**-40  # of scores
+OCTAVES_BEGIN = 2.0**-64, 2.0**64  # at most
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How columns are read: as they are, or where one has a unit, in octaves from zero.
+
+    One octave up to the unit, another one for each doubling, straight in between.
+    """
+
+    units: tuple[float, ...]
+
+    def __call__(self, rows: Floats) -> Floats:
+        """The rows as read; themselves where no column has a unit."""
+        places = np.flatnonzero(self.units)
+        if len(places):
+            rows = np.array(rows)
+            put_in_octaves(rows, places, 1 / np.array(self.units)[places])
+        return rows
+
+    def range_of(self, column: int, low: float, high: float) -> tuple[float, float]:
+        """The range of a column as read."""
+        both = Reading(self.units[column : column + 1])(np.array([[low], [high]]))
+        return float(both[0, 0]), float(both[1, 0])
+
+    def number(self, column: int, read: float) -> float:
+        """What is read so."""
+        if not self.units[column]:
+            return read
+        part, whole = math.modf(abs(read))
+        return math.copysign(self.units[column] * (math.ldexp(1 + part, int(whole)) - 1), read)
 
 
 class Axes(NamedTuple):
@@ -79,7 +110,8 @@ class Layout:
     """The cells of every column, and by what products were scaled; public.
 
     Each numeric column is cut into `bins` in its range; two more lie beyond its ends, one is for
-    missing values. Centers and scales are empty without products, `score_unit`, which stretches the
+    missing values. One that has a unit is read in octaves (`Reading`); so are its range, center and
+    scale then. Centers and scales are empty without products, `score_unit`, which stretches the
     bins of scores, is 0 where records were not counted by them. With `gaps` records might miss
     values of columns without a fill, as rows in memory may; a table drops such records.
     """
@@ -91,6 +123,7 @@ class Layout:
     scales: tuple[float, ...] = ()
     score_unit: float = 0.0
     gaps: bool = False
+    units: tuple[float, ...] = ()
 
     @property
     def numeric(self) -> list[int]:
@@ -101,6 +134,19 @@ class Layout:
     def places(self) -> Ints:
         """The same as an array."""
         return np.array(self.numeric, dtype=np.int64)
+
+    @cached_property
+    def reading(self) -> Reading:
+        """How all columns are read."""
+        units = np.zeros(len(self.columns))
+        units[self.numeric] = self.units or 0.0
+        return Reading(tuple(units.tolist()))
+
+    @property
+    def declared(self) -> list[tuple[float, float]]:
+        """The declared ranges of the numeric columns, as read."""
+        numeric = [(at, one) for at, one in enumerate(self.columns) if isinstance(one, Numeric)]
+        return [self.reading.range_of(at, one.low, one.high) for at, one in numeric]
 
     @cached_property
     def axes(self) -> Axes:
@@ -122,6 +168,7 @@ class Layout:
             "scales": list(self.scales),
             **({"score_unit": self.score_unit} if self.score_unit else {}),
             **({"gaps": True} if self.gaps else {}),
+            **({"units": list(self.units)} if self.units else {}),
         }
 
     @property
@@ -136,7 +183,8 @@ class Layout:
         ranges = tuple((float(low), float(high)) for low, high in data["ranges"])
         centers, scales = (tuple(map(float, data[name])) for name in ("centers", "scales"))
         unit, gaps = float(data.get("score_unit", 0.0)), data.get("gaps", False)
-        found = cls(columns, ranges, data["bins"], centers, scales, unit, gaps)
+        units = tuple(map(float, data.get("units", ())))
+        found = cls(columns, ranges, data["bins"], centers, scales, unit, gaps, units)
         wrong = InvalidData("The cells do not fit the columns.")
         if unit and not LEAST_UNIT <= unit <= LARGEST_UNIT:
             raise _outside(f"a score_unit of 0 or from {LEAST_UNIT} to {LARGEST_UNIT}", unit)
@@ -149,8 +197,11 @@ class Layout:
         n_numeric = len(found.numeric)
         if len(ranges) != n_numeric or len(centers) not in (0, n_numeric):
             raise wrong
-        if len(scales) != len(centers):
+        if len(scales) != len(centers) or len(units) not in (0, n_numeric):
             raise wrong
+        least, most = OCTAVES_BEGIN
+        if not all(each == 0 or least <= each <= most for each in units):
+            raise _outside(f"units of 0 or from {least} to {most}", max(units))
         if not all(LEAST_SCALE <= scale <= LARGEST_END for scale in scales):
             raise _outside(f"scales from {LEAST_SCALE} to {LARGEST_END}", min(scales))
         ends = [end for pair in (*ranges, centers) for end in pair]

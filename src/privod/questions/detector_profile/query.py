@@ -34,7 +34,6 @@ from privod.query.count_query import (
     loss_of,
     told_of_epsilon,
 )
-from privod.query.frames import bins_of
 from privod.query.moments import products_change, squared_products_change
 from privod.query.preview import Preview, of_counts
 from privod.query.query import Release
@@ -271,11 +270,11 @@ class DetectorProfile(Conditional[NoisyProfile]):
         """The cells of every column: what lies below its bins and above them has an open end."""
         layout, ranges = value.layout, iter(value.layout.ranges)
         rows: list[tuple[str, str | None, float | None, float | None, int]] = []
-        for start, column in zip(layout.starts, layout.columns, strict=False):
+        for place, (start, column) in enumerate(zip(layout.starts, layout.columns, strict=False)):
             if isinstance(column, Numeric):
-                low, high = next(ranges)
-                inner = bins_of(Numeric(column.name, low, high), layout.bins)
-                ends = [(None, low), *inner, (high, None)]
+                cuts = np.linspace(*next(ranges), layout.bins + 1).tolist()
+                cuts = [layout.reading.number(place, cut) for cut in cuts]
+                ends = zip([None, *cuts], [*cuts, None], strict=True)
                 rows += [(column.name, None, *pair, start + at) for at, pair in enumerate(ends)]
             else:
                 values = enumerate(column.values)

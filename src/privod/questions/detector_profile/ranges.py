@@ -18,6 +18,7 @@ from privod.data.columns import SECONDS
 from privod.data.fineness import rounded
 from privod.outliers.grid.kernels.profile import count_octaves
 from privod.query.count_query import MOST_BINS
+from privod.questions.detector_profile.layout import Reading
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,6 +27,9 @@ Range = tuple[float, float]
 LOWEST, OCTAVES = -30, 94  # of the octaves that are told apart: up to 2^64
 N_OCTAVE_CELLS = 2 * OCTAVES + 2  # both signs, nearly zero, and missing
 USUAL = (-1024.0, 1024.0)  # where a column is looked for that shows nothing at all
+LOW_SHARE = 0.1  # of the records lie below the unit of a column that is read in octaves ...
+MANY_OCTAVES = 6  # ... as one is whose records reach that far past it
+HIDDEN = 64.0  # units to the range of a column whose records noise hides
 SIGN_DOUBT = 0.5  # deviations of noise that records of one sign must exceed to be believed
 NEAR_ZERO = 3  # octaves that a range reaches down: zero is as near then
 OUTSIDE = 0.03  # of the records may lie outside a window ...
@@ -51,14 +55,21 @@ class Spread(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The range of every numeric column so far, and whether its own counts have shown it.
+    """The range of every numeric column so far as read, whether its own counts have shown it, how.
 
     And their spread, where bins were fine enough and noise small enough to show it.
     """
 
     ranges: tuple[Range, ...]
     shown: tuple[bool, ...]
+    reading: Reading
     spread: Spread | None = None
+
+    def of(self, some: list[int]) -> Found:
+        """The same of some columns."""
+        units = Reading(tuple(self.reading.units[at] for at in some))
+        ranges = tuple(self.ranges[at] for at in some)
+        return Found(ranges, tuple(self.shown[at] for at in some), units)
 
 
 def unknown(column: Column) -> bool:
@@ -82,11 +93,16 @@ def is_fine(column: Column, span: Range) -> bool:
     return high - low <= (NEAR_NOTHING if low <= 0 <= high else hair)
 
 
-def is_falling(column: Column, before: Range, after: Range, bins: int) -> bool:
-    """Whether a vague range became as short as bins let it: finer ones would show more."""
-    shortest = max(2 + 2 * MARGIN, bins / 10) * (before[1] - before[0]) / bins
-    fell = after[1] - after[0] <= shortest * (1 + FINEST)
-    return vague(column) and fell and not is_fine(column, after)
+def fallen(columns: Sequence[Numeric], before: Found, after: Found, bins: int) -> list[bool]:
+    """Which vague ranges became as short as bins let them: finer ones would show more."""
+    found = []
+    every = zip(columns, before.ranges, after.ranges, after.shown, after.reading.units, strict=True)
+    for column, (low, high), (left, right), shown, unit in every:
+        shortest = max(2 + 2 * MARGIN, bins / 10) * (high - low) / bins
+        fell = right - left <= shortest * (1 + FINEST)
+        coarse = vague(column) and not unit and not is_fine(column, (left, right))
+        found.append(shown and fell and coarse)
+    return found
 
 
 def octave_counts(places: Ints, rows: Floats) -> Ints:
@@ -96,14 +112,47 @@ def octave_counts(places: Ints, rows: Floats) -> Ints:
     return counts.reshape(-1)
 
 
-def found_in_octaves(noisy: Ints, records: float, deviation: float) -> Found:
-    """The octaves that hold the records of each column, or of all of them together."""
+def found_in_octaves(
+    columns: Sequence[Numeric], noisy: Ints, records: float, deviation: float
+) -> Found:
+    """Where the records of each column lie, or of all of them together, and how it is read.
+
+    Where it was not left open, no wider than declared.
+    """
     counts = noisy.reshape(-1, N_OCTAVE_CELLS).astype(np.float64)
-    n_columns, known = len(counts), _known(counts, records, deviation)
+    known = _known(counts, records, deviation)
+    places = np.arange(len(columns))
+    ends = np.array([(column.low, column.high) for column in columns]).T.copy()
+    first, last = (octave_counts(places, end[None]).reshape(counts.shape).argmax(1) for end in ends)
+    cells = np.arange(N_OCTAVE_CELLS - 1)
+    counts[:, :-1] *= (first[:, None] <= cells) & (cells <= last[:, None])  # noise elsewhere
     own = _sized(counts, known, deviation, OUTSIDE)
     together, all_known = counts.sum(axis=0)[None], known.sum()[None]
-    (pooled,) = _sized(together, all_known, deviation * math.sqrt(n_columns), OUTSIDE_TOGETHER)
-    return Found(tuple(span or pooled or USUAL for span in own), tuple(map(bool, own)))
+    noise = deviation * math.sqrt(len(columns))
+    pooled = _sized(together, all_known, noise, OUTSIDE_TOGETHER)[0] or Sized(*USUAL, 0.0)
+    return _found(columns, own, pooled)
+
+
+def unsought(columns: Sequence[Numeric]) -> Found:
+    """The declared ranges."""
+    return _found(columns, [None] * len(columns), Sized(*USUAL, 0.0))
+
+
+def _found(columns: Sequence[Numeric], own: Sequence[Sized | None], other: Sized) -> Found:
+    """What octaves have shown; a range that was not left open stays no wider than declared."""
+    ranges, units, shown = list[Range](), list[float](), list[bool]()
+    for column, sized in zip(columns, own, strict=True):
+        low, high = column.low, column.high
+        some = sized or (other if unknown(column) else None)
+        if some and max(low, some.low) < min(high, some.high):
+            low, high = max(low, some.low), min(high, some.high)
+        unit = sized.unit if sized else max(-low, high) / HIDDEN
+        units.append(0.0 if isinstance(column, Date) else unit)
+        ranges.append((low, high))
+        shown.append(sized is not None or not unknown(column))
+    reading = Reading(tuple(units))
+    read = tuple(reading.range_of(at, *span) for at, span in enumerate(ranges))
+    return Found(read, tuple(shown), reading)
 
 
 def _known(counts: Floats, records: float, deviation: float) -> Floats:
@@ -112,13 +161,22 @@ def _known(counts: Floats, records: float, deviation: float) -> Floats:
     return np.asarray(np.maximum(records - missing, 1.0))
 
 
-def _sized(counts: Floats, records: Floats, deviation: float, outside: float) -> list[Range | None]:
+class Sized(NamedTuple):
+    """A range, and the number from which on its records are spread over octaves, or 0."""
+
+    low: float
+    high: float
+    unit: float
+
+
+def _sized(counts: Floats, records: Floats, deviation: float, outside: float) -> list[Sized | None]:
     """Ranges by magnitude, of both signs unless all records have one; None if nothing shows."""
     below, above = counts[:, OCTAVES - 1 :: -1], counts[:, OCTAVES + 1 : -1]
     sizes = np.column_stack([counts[:, OCTAVES], below + above])
-    found: list[Range | None] = []
+    found: list[Sized | None] = []
     windows = _windows(sizes, records, deviation * math.sqrt(2), outside, OCTAVE_DOUBT)
-    for left, right, known, window in zip(below, above, records, windows, strict=True):
+    every = zip(below, above, sizes, records, windows, strict=True)
+    for left, right, either, known, window in every:
         if window is None:
             found.append(None)
             continue
@@ -128,12 +186,16 @@ def _sized(counts: Floats, records: Floats, deviation: float, outside: float) ->
         no_left, no_right = (float(side[some].sum()) <= few for side in (left, right))
         high = 2.0 ** (LOWEST + last - 1)
         low = 0.0 if first == 0 or last - first >= NEAR_ZERO else 2.0 ** (LOWEST + first - 1)
+        upto = np.maximum.accumulate(either[1:][some].cumsum())
+        start = some.start + int((upto < LOW_SHARE * upto[-1:]).sum())
+        spread = last - 1 - start >= MANY_OCTAVES and upto[-1] > 0
+        unit = 2.0 ** (LOWEST + start) if spread else 0.0
         if no_left and not no_right:
-            found.append((low, high))
+            found.append(Sized(low, high, unit))
         elif no_right and not no_left:
-            found.append((-high, -low))
+            found.append(Sized(-high, -low, unit))
         else:
-            found.append((-high, high))
+            found.append(Sized(-high, high, unit))
     return found
 
 
@@ -163,7 +225,7 @@ def found_in_bins(
         ranges.append(_at_least_a_hair(left, right) if narrower or past_an_end else (low, high))
     exact = records >= SPREAD_PAYS * deviation
     spread = _spread_in(before.ranges, ranges, counts[:, :-1]) if exact else None
-    return Found(tuple(ranges), tuple(shown), spread)
+    return before._replace(ranges=tuple(ranges), shown=tuple(shown), spread=spread)
 
 
 def spread_of(shares: Floats, low: float, width: float) -> tuple[float, float]:
@@ -192,13 +254,14 @@ def _spread_in(before: Sequence[Range], after: Sequence[Range], counts: Floats) 
     return Spread(centers, scales)
 
 
-def within(ranges: Sequence[Range], columns: Sequence[Numeric]) -> tuple[Range, ...]:
+def within(found: Found, columns: Sequence[Numeric]) -> Found:
     """The ranges, no wider than declared, and on the lattice of all numbers."""
-    found = []
-    for (low, high), column in zip(ranges, columns, strict=True):
-        low, high = (float(rounded(min(max(end, column.low), column.high))) for end in (low, high))
-        found.append((low, high) if low < high else (column.low, column.high))
-    return tuple(found)
+    ranges = []
+    for at, ((low, high), column) in enumerate(zip(found.ranges, columns, strict=True)):
+        least, most = found.reading.range_of(at, column.low, column.high)
+        low, high = (float(rounded(min(max(end, least), most))) for end in (low, high))
+        ranges.append((low, high) if low < high else (least, most))
+    return found._replace(ranges=tuple(ranges))
 
 
 def _at_least_a_hair(low: float, high: float) -> Range:

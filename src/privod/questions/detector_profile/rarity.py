@@ -53,7 +53,7 @@ class Rarity:
         return np.asarray(ends)
 
     def by_column(self, rows: Floats) -> Floats:
-        """What every column adds for every record: its cell, and how far outside it lies."""
+        """What every column adds for every record as read: its cell, how far outside it lies."""
         cells = self.layout.axes.cells_of(rows) + self.layout.axes.starts[:-1]
         found = self.table[cells]
         numeric = self.layout.numeric

@@ -145,11 +145,8 @@ class NoisyProfile(Scorable):
         return self.scores_of(self._asked(records))
 
     def scores_of(self, rows: Floats) -> Floats:
-        """The same of rows that were read and checked before; each by itself."""
-        found = np.empty(len(rows))
-        arrays: tuple[Any, ...] = (rows, *self._compiled, found)
-        score_rows(*arrays)
-        return found
+        """The same of rows that were checked before; each by itself."""
+        return self._scores(self.layout.reading(rows))
 
     def ready(self) -> NoisyProfile:
         """The same, with what all scores need computed once, before copies of it go elsewhere."""
@@ -160,30 +157,37 @@ class NoisyProfile(Scorable):
         """What each column adds to the score of each record."""
         asked = self._asked(records)
         rarity, distance = self._laws
-        own = self._rarity.by_column(asked)
+        read = self.layout.reading(asked)
+        own = self._rarity.by_column(read)
         shares = own * _ratio(rarity.surprise(own.sum(axis=1)), own.sum(axis=1))
         if distance is not None and self._components is not None:
-            apart = self._components.by_column(asked)
+            apart = self._components.by_column(read)
             sums = apart.sum(axis=1)
             shares /= 2
             shares[:, self.layout.numeric] += apart * _ratio(distance.surprise(sums), sums) / 2
-        return Explanation(self.layout.columns, shares, asked, self._sides(asked))
+        return Explanation(self.layout.columns, shares, asked, self._sides(read))
 
     def health(self, share: float = TOLD_SHARE) -> Health:
         """What the release says about itself; `share` of the records a threshold is to flag."""
         check_fraction(share)
         return health_of(self, share)
 
-    def _sides(self, asked: Floats) -> Ints:
+    def _scores(self, read: Floats) -> Floats:
+        found = np.empty(len(read))
+        arrays: tuple[Any, ...] = (read, *self._compiled, found)
+        score_rows(*arrays)
+        return found
+
+    def _sides(self, read: Floats) -> Ints:
         """Where values lie among the counts of their column: 1 high, -1 low, 0 neither.
 
         In the upper or the lower quarter; categories and missing values are neither.
         """
-        found = np.zeros(asked.shape, dtype=np.int64)
+        found = np.zeros(read.shape, dtype=np.int64)
         numeric = self.layout.numeric
         if not numeric:
             return found
-        cells = self.layout.axes.cells_of(asked)
+        cells = self.layout.axes.cells_of(read)
         for place in numeric:
             shares = self._shares[place].drawn[:-1]
             below = (shares.cumsum() - shares / 2) / max(float(shares.sum()), LEAST_SHAPE)
@@ -233,11 +237,11 @@ class NoisyProfile(Scorable):
     @cached_property
     def reference_scores(self) -> Floats:
         """The scores of records drawn from the release."""
-        return self.scores_of(self.drawn)
+        return self._scores(self.drawn)
 
     @cached_property
     def drawn(self) -> Floats:
-        """Records drawn from the release: columns as released, numeric ones correlated so."""
+        """Records drawn from the release, as read: columns as released, numeric ones correlated."""
         size = max(min(DRAWN, MOST_DRAWN // len(self.columns)), 1000)
         uniform = uniform_draws(size, len(self.columns)).copy()
         numeric = self.layout.numeric
@@ -265,7 +269,7 @@ class NoisyProfile(Scorable):
 
     @property
     def spread(self) -> Spread:
-        """About the means and deviations of the numeric columns, from their histograms."""
+        """About the means and deviations of the numeric columns as read, from their histograms."""
         found = []
         for place, (low, high) in zip(self.layout.numeric, self.layout.ranges, strict=True):
             shares = self._shares[place].drawn[:-1]

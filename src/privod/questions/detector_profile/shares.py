@@ -20,6 +20,7 @@ from privod.questions.detector_profile.layout import Layout
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Range = tuple[float, float]
 
 PRIOR_FALL = 8.0  # how fast the prior falls: by 9^2 from zero to the end of a range
 PRIOR_MISSING = 0.02  # of the records, before any are seen
@@ -87,10 +88,10 @@ def _priors(
 ) -> list[_Priors]:
     """Shares before a column's own counts are taken at their word; of categories all alike."""
     shapes, misfits = [], []
-    ranges = iter(layout.ranges)
+    ranges = zip(layout.declared, layout.ranges, strict=True)
     for column, own in zip(layout.columns, counts, strict=True):
         if isinstance(column, Numeric):
-            shapes.append(_shapes(column, next(ranges), layout.bins))
+            shapes.append(_shapes(*next(ranges), layout.bins))
             misfits.append(np.abs(own - records * shapes[-1]).sum(axis=1) / noise.scale)
     weighed = zip(shapes, _weights(np.array(misfits)) if shapes else (), strict=True)
     numeric = iter([_Priors(weights @ found, found[0]) for found, weights in weighed])
@@ -102,11 +103,11 @@ def _priors(
     ]
 
 
-def _shapes(column: Numeric, span: tuple[float, float], bins: int) -> Floats:
+def _shapes(declared: Range, span: Range, bins: int) -> Floats:
     """Shares of the cells under every shape; the first falls away from zero."""
     low, high = span
     inner = low + (high - low) * np.arange(bins + 1) / bins
-    edges = np.concatenate([[min(column.low, low)], inner, [max(column.high, high)]])
+    edges = np.concatenate([[min(declared[0], low)], inner, [max(declared[1], high)]])
     places, falls = (side.ravel() for side in np.meshgrid(low + (high - low) * PLACES, FALLS))
     away = (edges - places[:, None]) / (high - low) * falls[:, None]
     away = np.vstack([PRIOR_FALL * edges / max(abs(low), abs(high)), away])

@@ -26,17 +26,18 @@ from privod.query.count_query import MOST_BINS, TOTAL_SHARE, CountNoise, bins_fo
 from privod.query.moments import product_sums, products_change, squared_products_change
 from privod.query.score_counts import COARSE_EDGES, EDGES, SCORE_SHARE, score_unit, scoring_pays
 from privod.query.stages import Stage, Stages, count_rows
-from privod.questions.detector_profile.layout import Axes, Layout, axes_of
+from privod.questions.detector_profile.layout import Axes, Layout, Reading, axes_of
 from privod.questions.detector_profile.ranges import (
     DOUBT,
     N_OCTAVE_CELLS,
     Found,
     Spread,
+    fallen,
     found_in_bins,
     found_in_octaves,
-    is_falling,
     octave_counts,
     unknown,
+    unsought,
     within,
 )
 from privod.questions.detector_profile.release import FEWEST_RECORDS, NoisyProfile
@@ -52,7 +53,8 @@ ALL_EDGES: Floats = np.append(
 )
 """Where the bins of scores may begin, coarse ones and fine ones of any unit."""
 
-RANGE_SHARES = (Fraction(3, 20), Fraction(3, 10), Fraction(9, 20))  # the more, the less noise shows
+RANGE_SHARES = (Fraction(1, 5), Fraction(3, 10), Fraction(9, 20))  # the more, the less noise shows
+OCTAVES_PART = Fraction(1, 4)  # of these; all where no zoom pays
 MOST_ZOOMS = 3
 ZOOM_BINS = 17  # odd: records about the middle of a range lie in one bin, not in two
 LONG_ZOOM_BINS = ZOOM_BINS**MOST_ZOOMS  # all zooms at once, where noise is next to nothing
@@ -142,24 +144,27 @@ def stages_of(terms: Terms) -> Stages[NoisyProfile]:
         scale = terms.noise_of_cells(n_columns, rest - product_loss).scale
         # Odd: a crowd in the middle of its range is not cut in two by the border of a bin.
         bins = min(bins_for(records, scale), MOST_BINS - 1) | 1
-        layout = Layout(terms.columns, found.ranges, bins, gaps=terms.gaps)
+        units = found.reading.units if any(found.reading.units) else ()
+        layout = Layout(terms.columns, found.ranges, bins, gaps=terms.gaps, units=units)
+        shown, spread = found.shown, found.spread if product_loss else None
     else:
-        found = Found((), (), Spread(given.centers, given.scales) if given.centers else None)
         layout = replace(given, score_unit=0.0, gaps=terms.gaps)
         product_loss = rest * MOMENT_SHARE if given.centers else Fraction(0)
-    axes, spread = layout.axes, found.spread if product_loss else None
-    counting: Sums = axes.counts
+        shown, spread = (), Spread(given.centers, given.scales) if given.centers else None
+    axes, reading = layout.axes, layout.reading
+    counting: Sums = partial(_read, reading, axes.counts)
     if spread is not None:  # known before the counts: one pass adds up both
-        counting = Together(axes.counts, partial(_products, terms.places, spread), axes.size, True)
+        products = partial(_products, terms.places, spread)
+        counting = Together(reading, axes.counts, products, axes.size, takes_first=True)
     stage = terms.of_cells("counts", axes.size, counting, n_columns, rest - product_loss)
     bare, counts = replace(layout, centers=(), scales=()), (yield stage)
     noises, seeded = (noise_of_total, terms.noise(stage), None, None), terms.seeded
     value = NoisyProfile(
-        bare, total, counts, NONE, NONE, *noises, spent, found.shown, terms.guarantee, seeded
+        bare, total, counts, NONE, NONE, *noises, spent, shown, terms.guarantee, seeded
     )
     if product_loss:
         spread = spread or value.spread
-        multiplying: Sums = partial(_products, terms.places, spread)
+        multiplying: Sums = partial(_read, reading, partial(_products, terms.places, spread))
         if isinstance(counting, Together):
             multiplying = replace(counting, takes_first=False)
         stage = terms.of_products(multiplying, product_loss)
@@ -177,35 +182,27 @@ def stages_of(terms: Terms) -> Stages[NoisyProfile]:
 def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, Fraction]]:
     """The ranges of the numeric columns, and what finding them cost."""
     numeric = terms.numeric
-    open_ended = [at for at, column in enumerate(numeric) if unknown(column)]
-    declared = [(column.low, column.high) for column in numeric]
-    found = Found(tuple(declared), tuple(not unknown(column) for column in numeric))
-    zooms, bins, share = _zooms(terms, len(numeric), bool(open_ended), surely)
-    n_stages = zooms + bool(open_ended)
-    if not n_stages:
-        return found, Fraction(0)
-    loss = terms.budget * share / n_stages
-    if open_ended:
-        counting = partial(octave_counts, terms.places[open_ended])
-        size = N_OCTAVE_CELLS * len(open_ended)
-        stage = terms.of_cells("octaves", size, counting, len(open_ended), loss)
-        noisy = yield stage
-        ranges, shown, _ = found_in_octaves(noisy, records, terms.noise(stage).deviation)
-        known = list(found.shown)
-        for at, span, own in zip(open_ended, ranges, shown, strict=True):
-            declared[at], known[at] = span, own
-        found = Found(tuple(declared), tuple(known))
-    falling = list(range(len(numeric)))
+    known, every = not any(map(unknown, numeric)), list(range(len(numeric)))
+    zooms, bins, share = _zooms(terms, len(numeric), known, surely)
+    if not zooms and known:
+        return unsought(numeric), Fraction(0)
+    spent = terms.budget * share * (OCTAVES_PART if zooms else 1)
+    counting = partial(octave_counts, terms.places)
+    size = N_OCTAVE_CELLS * len(numeric)
+    stage = terms.of_cells("octaves", size, counting, len(numeric), spent)
+    found = found_in_octaves(numeric, (yield stage), records, terms.noise(stage).deviation)
+    falling = every
     for _ in range(zooms):
-        every = list(range(len(numeric)))
+        loss = terms.budget * share * (1 - OCTAVES_PART) / zooms
         found, falling = yield from _zoomed(terms, found, every, bins, loss, records)
-    spent = loss * n_stages
-    bins = MORE_BINS
+        spent += loss
     for _ in range(MOST_MORE if zooms else 0):
         part = loss * len(falling) / len(numeric)  # for as much noise as before
         if not falling or surely < MORE_PAYS * terms.noise_of_cells(len(falling), part).deviation:
             break
-        found, falling = yield from _zoomed(terms, found, falling, bins, part, records, MORE_DOUBT)
+        found, falling = yield from _zoomed(
+            terms, found, falling, MORE_BINS, part, records, MORE_DOUBT
+        )
         spent += part
     return found, spent
 
@@ -220,28 +217,28 @@ def _zoomed(
     doubt: float = DOUBT,
 ) -> Stages[tuple[Found, list[int]]]:
     """The ranges after a zoom on some numeric columns, and of which a finer one shows more."""
-    columns = [terms.numeric[at] for at in some]
-    before = Found(tuple(found.ranges[at] for at in some), tuple(found.shown[at] for at in some))
+    columns, before = [terms.numeric[at] for at in some], found.of(some)
     axes = axes_of(tuple(columns), before.ranges, bins)
-    cells = partial(_cells, terms.places[some], axes)
+    cells = partial(_cells, terms.places[some], before.reading, axes)
     stage = terms.of_cells("zoom", axes.size, cells, len(some), loss)
     noisy, deviation = (yield stage), terms.noise(stage).deviation
-    after = found_in_bins(before, noisy, bins, records, deviation, doubt)
-    ranges, shown, falling = list(found.ranges), list(found.shown), []
-    for at, column, old, span, own in zip(
-        some, columns, before.ranges, within(after.ranges, columns), after.shown, strict=True
-    ):
+    after = within(found_in_bins(before, noisy, bins, records, deviation, doubt), columns)
+    falling = [
+        at for at, fell in zip(some, fallen(columns, before, after, bins), strict=True) if fell
+    ]
+    if len(some) == len(found.ranges):
+        return after, falling
+    ranges, shown = list(found.ranges), list(found.shown)
+    for at, span, own in zip(some, after.ranges, after.shown, strict=True):
         ranges[at], shown[at] = span, own
-        falling += [at] if own and is_falling(column, old, span, bins) else []
-    spread = after.spread if len(some) == len(terms.numeric) else None
-    return Found(tuple(ranges), tuple(shown), spread), falling
+    return Found(tuple(ranges), tuple(shown), found.reading), falling
 
 
-def _zooms(terms: Terms, n_numeric: int, is_open: bool, surely: float) -> tuple[int, int, Fraction]:
-    """How many zooms show anything, into how many bins, and which share they take."""
-    for share in RANGE_SHARES[: None if is_open else 1] if n_numeric else ():
+def _zooms(terms: Terms, n_numeric: int, known: bool, surely: float) -> tuple[int, int, Fraction]:
+    """How many zooms show anything, into how many bins, and which share they and octaves take."""
+    for share in RANGE_SHARES[: 1 if known else None] if n_numeric else ():
         for zooms in range(MOST_ZOOMS, 0, -1):
-            loss = terms.budget * share / (zooms + is_open)
+            loss = terms.budget * share * (1 - OCTAVES_PART) / zooms
             deviation = terms.noise_of_cells(n_numeric, loss).deviation
             if surely >= LONG_ZOOM_PAYS * deviation:
                 return 1, LONG_ZOOM_BINS, share
@@ -288,19 +285,21 @@ def _scores(terms: Terms, value: NoisyProfile, records: float) -> Stages[NoisyPr
 
 @dataclass(frozen=True, eq=False)
 class Together:
-    """One of two sums that one pass over the rows adds up."""
+    """One of two sums that one pass over the rows as read adds up."""
 
+    reading: Reading
     first: Sums
     second: Sums
     size: int  # of the first
     takes_first: bool
 
     def __call__(self, rows: Floats) -> Ints:
-        return self.first(rows) if self.takes_first else self.second(rows)
+        return (self.first if self.takes_first else self.second)(self.reading(rows))
 
     def both(self, rows: Floats) -> Ints:
         """The first and the second."""
-        return np.concatenate([self.first(rows), self.second(rows)])
+        read = self.reading(rows)
+        return np.concatenate([self.first(read), self.second(read)])
 
     def taken_from(self, both: Ints) -> Ints:
         """Its own."""
@@ -361,9 +360,14 @@ class ExactSums:
         return sums.taken_from(self._fine)
 
 
-def _cells(places: Ints, axes: Axes, rows: Floats) -> Ints:
+def _read(reading: Reading, sums: Sums, rows: Floats) -> Ints:
+    """Sums over rows as read."""
+    return sums(reading(rows))
+
+
+def _cells(places: Ints, reading: Reading, axes: Axes, rows: Floats) -> Ints:
     """Cells of some of the columns."""
-    return axes.counts(_chosen(rows, places))
+    return axes.counts(reading(_chosen(rows, places)))
 
 
 def _products(places: Ints, spread: Spread, rows: Floats) -> Ints:

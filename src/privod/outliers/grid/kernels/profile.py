@@ -19,6 +19,7 @@ FEW = 64  # products of places of 12 bits, whose sum has 32
 EXPONENT_BIAS = 1023  # of a 64-bit float ...
 QUARTER_BITS = 2  # ... that tell apart the quarters of an octave ...
 MAGNITUDE, INFINITE = np.uint64(2**63 - 1), np.uint64(0x7FF << 52)  # ... and all its other bits
+BITS_OF_ONE, LAST_BIT = 1023 << 52, 2.0**-52
 
 
 @njit(cache=True, nogil=True)
@@ -39,6 +40,22 @@ def count_octaves(
             exponent = int((word >> np.uint64(52)) & np.uint64(0x7FF)) - EXPONENT_BIAS
             step: int = min(max(exponent - lowest + 1, 0), octaves)
             counts[at, octaves - step if word >> np.uint64(63) else octaves + step] += 1
+
+
+@njit(cache=True, nogil=True)
+def put_in_octaves(rows: Floats, places: Ints, inverse: Floats) -> None:
+    """Replace values of some columns by how many octaves they lie from zero, with their sign.
+
+    One octave up to the unit, of which `inverse` is one over, straight between the next ones: by
+    the bits of a float. What is not a number stays so.
+    """
+    for row in range(rows.shape[0]):
+        for at in range(places.size):
+            value = rows[row, places[at]]
+            word = np.float64(abs(value) * inverse[at] + 1.0).view(np.int64)
+            octaves = (word - BITS_OF_ONE) * LAST_BIT
+            octaves = octaves if value >= 0.0 else -octaves
+            rows[row, places[at]] = octaves if value == value else value
 
 
 @njit(cache=True, nogil=True)
