@@ -180,14 +180,14 @@ def found(values: Any, low: float, high: float, deviation: float = 1.0) -> tuple
     return left, right
 
 
-@pytest.mark.parametrize(("far", "passes"), [(0.0, 4), (4000.0, 5)])
+@pytest.mark.parametrize(("width", "passes"), [(8.0, 4), (8000.0, 5)])
 def test_where_a_fine_zoom_shows_the_spread_one_pass_adds_up_counts_and_products(
-    far: float, passes: int
+    width: float, passes: int
 ) -> None:
-    """A column of 1/2000 of its octave is too narrow for that, and takes a pass more."""
+    """A column of 1/1000 of its declared range is too narrow for that, and takes a pass more."""
     rng = np.random.default_rng(2)
-    rows = rng.normal((far + 1.0, -2.0), (0.8, 0.5), size=(20_000, 2))
-    domain = Domain((Numeric("x", -8000, 8000), Numeric("y", -8000, 8000)))
+    rows = rng.normal((1.0, -2.0), (0.8, 0.5), size=(20_000, 2))
+    domain = Domain((Numeric("x", -width, width), Numeric("y", -width, width)))
     query = DetectorProfile(columns=domain.names, epsilon=10**6)
     added: list[int] = []
 
@@ -340,7 +340,7 @@ def test_batches_add_up_where_columns_are_read_in_octaves() -> None:
 
 
 @pytest.mark.parametrize(
-    "units", [[1.0], [0.0, -1.0], [0.0, float("inf")], [0.0, 2.0**65], [float("nan"), 0]]
+    "units", [[1.0], [0.0, -1.0], [0.0, float("inf")], [0.0, 1e151], [float("nan"), 0]]
 )
 def test_units_that_no_release_has_are_refused(units: list[float]) -> None:
     layout = Layout(DOMAIN.columns, ((-2.0, 2.0), (-1.0, 1.0)), 4, units=(0.5, 0.0))
@@ -737,7 +737,7 @@ def test_a_release_says_what_it_could_not_learn() -> None:
     asked = DetectorProfile(columns=tuple(column.name for column in columns), epsilon=1, delta=1e-6)
     told = str(asked.answer_rows(Domain(columns), rows, seeded(0)).value.health())
     assert "! Most records miss 'empty'" in told
-    assert re.search(r"100 % of 'off' below \S+ or from 1 on", told), told
+    assert re.search(r"(99|100) % of 'off' below \S+ or from 1 on", told), told
     assert "'open'" not in told
     few = asked.answer_rows(Domain(columns), rows[:20], seeded(0)).value.health()
     assert not few.reliable
@@ -765,13 +765,17 @@ def test_what_lies_close_together_and_far_from_zero_is_found_with_nothing_declar
     if isinstance(column, Date):
         rows[:, 0] = np.floor(rows[:, 0])
     asked = DetectorProfile(columns=("x", "a", "b"), epsilon=1, delta="1e-6")
-    value = asked.answer_rows(Domain((column, *others)), rows, seeded(0)).value
-    low, high = value.layout.ranges[0]
-    assert high - low < 8 * wide + 16
-    assert not value.health().serious("ranges")
-    assert value.guarantee.loss == Loss(1, "1e-6")
     far = np.array([[middle + 2.5 * wide, 0, 0], [middle + 0.5 * wide, 0, 0]])
-    assert np.subtract(*value.scores(far)) > 1
+    n_found = 0
+    for seed in range(8):
+        value = asked.answer_rows(Domain((column, *others)), rows, seeded(seed)).value
+        low, high = value.layout.ranges[0]
+        assert value.guarantee.loss == Loss(1, "1e-6")
+        if high - low < 8 * wide + 16:
+            n_found += 1
+            assert not value.health().serious("ranges")
+            assert np.subtract(*value.scores(far)) > 1
+    assert n_found >= 6, "noise far out is rarely taken for records"
 
 
 def test_only_vague_ranges_are_looked_at_more_closely_than_three_times() -> None:

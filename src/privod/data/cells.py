@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.data.columns import SECONDS, Categorical, Date, Numeric, Ordinal
 from privod.data.kernels.cells import write_names, write_numbers
 from privod.data.kernels.dates import IN_UTC, NO_DATE, read_dates
@@ -31,7 +32,6 @@ TRUTHS = {b"false": 0, b"no": 0, b"f": 0, b"n": 0, b"0": 0}
 TRUTHS |= {b"true": 1, b"yes": 1, b"t": 1, b"y": 1, b"1": 1}
 MICROSECONDS = {"s": (10**6, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1, 1000)}
 FARTHEST = 253_402_300_800 * 10**6  # the end of the year 9999
-Ints = NDArray[np.int64]
 
 
 # ---- from anything to Arrow ---------------------------------------------------------------------

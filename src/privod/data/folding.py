@@ -15,11 +15,10 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data.binning import Binning, Codes
 from privod.threads import available_threads, in_threads
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 State = TypeVar("State")
 
 ROWS_WORTH_A_THREAD = 200_000

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.data.cells import (
     MISSING,
     PLAIN,
@@ -35,8 +36,6 @@ from privod.data.domain import Domain
 from privod.data.kernels.ranges import mark
 from privod.errors import InvalidData, InvalidParameter, NeedsConfirmation
 from privod.texts import did_you_mean
-
-Ints = NDArray[np.int64]
 
 # With more than half of the records gone, a data set speaks of a minority of those it is named
 # after, and no noise tells. Wrong declarations (f for F, a point for a comma) lose about all of a

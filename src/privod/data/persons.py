@@ -14,12 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privod.arrays import Ints, Words
 from privod.data.cells import bytes_of
 from privod.data.kernels.keyed import keyed_hashes
 from privod.data.kernels.persons import EMPTY, mark_first, number_names
-
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 
 def new_key() -> Words:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.data.binning import Binning, Codes, Ranks
 from privod.data.cells import MISSING
 from privod.data.columns import Ordinal
@@ -38,7 +39,6 @@ from privod.data.intake import Intake, Portion, arrow_columns
 from privod.data.persons import first_rows, numbered
 from privod.data.views import COMPLETE, Records, SeenRows, View
 
-Ints = NDArray[np.int64]
 State = TypeVar("State")
 
 BLOCK = 1 << 16  # rows in a block of a fold

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.data.columns import Numeric
 from privod.data.conditions import NO_CONDITIONS, Conditions
 from privod.data.domain import Domain
@@ -22,7 +23,6 @@ from privod.data.folding import Adding, Block, Fold, Rows, Sweep, one_block
 from privod.data.kernels.ranges import settle
 
 COMPLETE = "\0complete"  # a code of every stored record; no column is called so
-Floats = NDArray[np.float64]
 State = TypeVar("State")
 
 

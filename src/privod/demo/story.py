@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.curator import Curator
 from privod.data import Table
 from privod.data.examples import HOSPITAL, hospital, hospital_outliers
@@ -40,8 +41,6 @@ INTRO = (
     "The records are made up and treated as private. Answers use differential privacy: any answer"
     " is at most e^epsilon times as likely with a person's record as without it, up to delta."
 )
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Words
 from privod.compiling import njit
 
-Words = NDArray[np.uint64]
 HALF, LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 

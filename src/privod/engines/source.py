@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.data.domain import Domain
 from privod.data.folding import Block, Fold, Sweep, one_block, swept
 from privod.data.table import RowsInMemory
@@ -28,7 +28,6 @@ from privod.progress import track
 from privod.threads import available_threads, thread_pool
 
 AT_ONCE = 1 << 15  # rows in a block: few enough for the cache, enough to call Python for
-Floats = NDArray[np.float64]
 State = TypeVar("State")
 
 

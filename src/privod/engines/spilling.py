@@ -15,9 +15,8 @@ from threading import Lock
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from privod.arrays import Floats
 
 MOST_WAITING = 1 << 22  # values of all parts that wait to be written: 32 MB
 WORTH_WRITING = 1 << 14  # values of one part

@@ -28,6 +28,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from privod.arrays import Floats
 from privod.data import Column, Domain
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import numbered_names, width_of
@@ -38,8 +39,6 @@ from privod.query.query import Query, Release
 from privod.query.saved import read_saved
 from privod.query.scorer import Scorable, Scorer
 from privod.query.scores import filled
-
-Floats = NDArray[np.float64]
 
 EXACT: list[Any] = [Fraction, Decimal, str]
 """Numbers that scikit-learn's intervals cannot compare; the questions read and check them."""

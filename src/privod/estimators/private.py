@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from privod.arrays import Floats
 from privod.data import Column, Domain
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import coded, names_of, open_columns
@@ -28,8 +29,6 @@ from privod.questions.detector_profile.layout import LARGEST_END
 from privod.questions.detector_profile.query import PARTS, DetectorProfile
 from privod.questions.detector_profile.ranges import unknown
 from privod.questions.detector_profile.release import NoisyProfile
-
-Floats = NDArray[np.float64]
 
 
 class UnreliableFit(UserWarning):

@@ -13,10 +13,11 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import binom
 from sklearn.utils.validation import check_is_fitted
 
+from privod.arrays import Floats
 from privod.errors import InvalidParameter, Unavailable
 from privod.estimators.private import PrivateDetector
 from privod.privacy import Number
@@ -27,8 +28,6 @@ try:
 except ImportError:
     raise Unavailable("This face is for PyOD, which is not installed. Install pyod.") from None
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 STAND_INS = 1999
 """How many scores stand in for those of the rows.

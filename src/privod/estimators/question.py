@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from privod.arrays import Floats
 from privod.data import Column, Domain, Table
 from privod.errors import InvalidParameter
 from privod.estimators.bounds import declared_columns, names_of
@@ -15,8 +16,6 @@ from privod.privacy import Guarantee
 from privod.query.query import Query, Release
 from privod.query.scorer import Scorable
 from privod.registry import question
-
-Floats = NDArray[np.float64]
 
 
 class QuestionDetector(ReleaseDetector[Any]):

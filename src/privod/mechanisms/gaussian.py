@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.errors import InvalidParameter
 from privod.mechanisms import gaussian_loss
 from privod.mechanisms.exact import Enclosure, Uniform, exp_minus
@@ -26,8 +27,6 @@ from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, exact, positive
 
 Flags = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 SMALLEST_SIGMA2 = Fraction(1, 10**6)  # a loss rho of half a million: anything smaller is a slip
 LARGEST_SIGMA2 = Fraction(2**80)  # noise around a trillion, which still fits 64 bits with ease

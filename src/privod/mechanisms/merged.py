@@ -14,15 +14,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.gaussian import DiscreteGaussian
 from privod.mechanisms.noise import DiscreteLaplace
 from privod.mechanisms.shared import SharedGaussian
 from privod.privacy import exact
 
-Floats = NDArray[np.float64]
 Parts = tuple[tuple[Fraction, int], ...]
 
 MOST_SCALES = 100_000  # different ones in one sum: more than anyone merges

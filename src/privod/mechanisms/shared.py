@@ -9,14 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
+from privod.arrays import Ints
 from privod.mechanisms.gaussian import DiscreteGaussian
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Number
-
-Ints = NDArray[np.int64]
 
 SHARES = 3  # that are drawn
 COUNTED_ON = 2  # that nobody but their own party knows, where one party is curious

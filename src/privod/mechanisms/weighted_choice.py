@@ -12,13 +12,11 @@ from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.mechanisms.exact import Enclosure, Real, Uniform, exp_minus
 from privod.mechanisms.randomness import Randomness
 from privod.mechanisms.weights import SUMMED, tables_of
-
-Ints = NDArray[np.int64]
 
 DRAWN_BITS = 192  # of a draw; it takes more less than once in 2^120 times
 WORD_BITS = 64

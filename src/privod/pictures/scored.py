@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data import Numeric
 from privod.pictures.canvas import ACCENT, INK, MUTED, WARM, blank, called
 from privod.query.scorer import Explanation, Scorer
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 FINE = 120  # places per axis at which the score is drawn
 MOST_RECORDS = 12

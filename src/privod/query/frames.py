@@ -6,12 +6,8 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
-from privod.data import Numeric
 from privod.errors import Unavailable
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -50,8 +46,3 @@ def of_records(
     asked = zip(*records, strict=True)
     found = {name: list(some) for name, some in zip(columns, asked, strict=True)}
     return {**found, **{name: list(some) for name, some in told.items()}}
-
-
-def bins_of(column: Numeric, n_bins: int) -> list[tuple[float, float]]:
-    """Where each of the equal bins of a column begins and ends."""
-    return list(pairwise(np.linspace(column.low, column.high, n_bins + 1).tolist()))

@@ -6,11 +6,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.mechanisms import seeded
-
-Floats = NDArray[np.float64]
 
 TAIL_FROM = 0.9  # of the drawn scores, from where on the law is carried on past the last
 PLACES = 4096  # of a law at equal steps

@@ -8,10 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.outliers.grid.kernels.profile import add_products
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 UNIT = 4096  # steps of the lattice to the ball's radius: 12 bits, finer than any noise here
 FARTHEST = 5.0  # scales from the center beyond which a value is taken for one at that distance

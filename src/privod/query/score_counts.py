@@ -14,14 +14,11 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, softmax
 
+from privod.arrays import Floats, Ints
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 from privod.mechanisms.merged import MergedNoise
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 EDGES: Floats = np.array(
     [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32], dtype=np.float64

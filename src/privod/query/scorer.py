@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from privod.arrays import Floats
 from privod.data import Column
 from privod.errors import InvalidData, InvalidParameter
 from privod.privacy import Guarantee
@@ -33,8 +34,6 @@ from privod.query.explanation import Explanation
 from privod.query.release_file import ArrayOf, build_from_file, build_from_json, signed, write_file
 
 __all__ = ["Explanation", "Scorable", "Scorer"]
-
-Floats = NDArray[np.float64]
 
 
 class Scorable(ABC):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from privod.arrays import Floats
 from privod.data import Categorical, Column
 from privod.errors import InvalidData, InvalidParameter
-
-Floats = NDArray[np.float64]
 
 
 def scored_points(points: ArrayLike, n_axes: int) -> Floats:

@@ -13,12 +13,10 @@ from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Value = TypeVar("Value")
 
 

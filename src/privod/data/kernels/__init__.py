@@ -1,3 +1,1 @@
 """Compiled loops over the bytes of cells; each with a plain twin in the tests."""
-
-__all__: list[str] = []

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Bytes, Ints
 from privod.compiling import njit
-
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
 
 ZERO, NINE, POINT, PLUS, MINUS, SPACE = 48, 57, 46, 43, 45, 32
 GROUP = 3  # digits between two thousands marks

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Bytes, Ints
 from privod.compiling import njit
 from privod.data.kernels.cells import ZERO, is_digit, trimmed
-
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
 
 NO_DATE, ON_THE_WALL, IN_UTC = 0, 1, 2
 SECOND = 1_000_000  # microseconds

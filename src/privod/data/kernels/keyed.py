@@ -7,13 +7,9 @@ used once, so that nobody can choose names that all fall into one partition.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Bytes, Ints, Words
 from privod.compiling import njit
-
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 
 @njit(cache=True, nogil=True)

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Bytes, Ints
 from privod.compiling import njit
 
-Bytes = NDArray[np.uint8]
 Ints32 = NDArray[np.int32]
-Ints = NDArray[np.int64]
 
 NO_QUOTE = -1
 LINE_FEED, CARRIAGE_RETURN = 10, 13

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.compiling import njit
 from privod.data.fineness import FINEST, UNTOUCHED
-
-Floats = NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
 from privod.joint.detector.sums import host_stage, noisy_sums
@@ -30,8 +31,6 @@ from privod.query.scores import check_fraction
 from privod.query.stages import Stage, count_rows, go_through
 from privod.questions.detector_profile.query import DetectorProfile
 from privod.questions.detector_profile.release import NoisyProfile
-
-Ints = NDArray[np.int64]
 
 DOUBT = 6.0  # deviations that noise does not explain: once in 10^8 columns
 ALONE_EPSILON = 10**4  # of noise that rounds to none: what stays at home needs none

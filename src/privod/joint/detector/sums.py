@@ -7,8 +7,8 @@ import os
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Ints, Words
 from privod.errors import ProtocolAborted
 from privod.joint.letters import exchange, packed, pass_on, unpacked
 from privod.joint.roster import Roster
@@ -19,9 +19,6 @@ from privod.mechanisms.gaussian import DiscreteGaussian
 from privod.mechanisms.randomness import Randomness
 from privod.mechanisms.shared import SharedGaussian, doubled, halved
 from privod.query.stages import Stage
-
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 LARGEST = 1 << 61  # of a sum with its noise, doubled, with a sign
 LIST_BYTES = 200  # a name in a list of holders, at most

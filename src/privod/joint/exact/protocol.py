@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Words
 from privod.data import Table
 from privod.errors import InvalidData, InvalidParameter, ProtocolAborted
 from privod.joint.exact.engine import EngineProcess
@@ -33,7 +34,6 @@ from privod.joint.sizes import NOTHING_SHARED, PHASE, SHORT, Sizes, agree_on_siz
 from privod.joint.transport.channel import Meeting
 from privod.progress import report
 
-Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
 LONG = 1 << 32  # bytes of a letter
 STEPS = {  # in order, with the longest letter of each; computing has no letters

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
-from numpy.typing import NDArray
-
+from privod.arrays import Words
 from privod.errors import ProtocolAborted
 from privod.joint.letters import exchange, pass_on
 from privod.joint.session import Session
 from privod.joint.sharing import KEY_BYTES, stretched, words_of
 from privod.joint.transport.channel import Channel, Meeting
 
-Words = NDArray[np.uint64]
 LARGEST_SUM = 1 << 33  # bytes of one vector
 
 

@@ -1,3 +1,1 @@
 """Compiled loops over candidates: arrays in, arrays out; each with a plain twin in the tests."""
-
-__all__: list[str] = []

@@ -10,12 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Ints, Words
 from privod.compiling import njit
 from privod.mechanisms import weights
 from privod.mechanisms.weights import SUMMED
 
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 Wide = tuple[np.uint64, np.uint64]
 
 # A word stays a word in arithmetic with words alone, so all constants are words.

@@ -15,8 +15,8 @@ from importlib.metadata import entry_points
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.data.columns import Numeric
 from privod.errors import InvalidParameter
 from privod.outliers.contexts.kernels.decide import (
@@ -40,7 +40,6 @@ from privod.plug_ins import (
 GROUP = "privod.context_detectors"
 """The entry point group by which other packages bring detectors: a function each."""
 
-Floats = NDArray[np.float64]
 MOST_NEIGHBORS = 1000
 USUAL_RECORDS = 100_000  # how many there are is not public: the number that limits are made for
 WIDEST = 2.0**400  # the square of the sum of all deviations is finite, for any number of records

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data.table import Table
 from privod.outliers.contexts.contexts import Choices, Context, ContextSpace
 from privod.outliers.contexts.detectors import BuiltIn, Detector
@@ -32,11 +33,6 @@ from privod.outliers.contexts.kernels.scan import NO_MATCH, Menus, scan_contexts
 from privod.outliers.contexts.packed import Packed, chosen_bits, pack, unpack
 from privod.progress import track
 from privod.threads import in_threads, thread_pool
-
-__all__ = ["NO_MATCH", "Judged", "RecordView", "look_from"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 INNER_BITS = 10  # a block of contexts shares its lists; its sums stay in the nearest cache
 STEPS = 200  # of the progress bar

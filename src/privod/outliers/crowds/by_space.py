@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data.folding import Block
 from privod.engines.size import IN_MEMORY
 from privod.outliers.crowds.distance import HUGE, CrowdIndex
-from privod.outliers.crowds.kernels.tree import Floats, Ints
 from privod.threads import available_threads
 
 VALUES_AT_ONCE = 1 << 24  # coordinates that one part holds: 128 MB, and about twice that to search

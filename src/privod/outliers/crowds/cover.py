@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.outliers.crowds.distance import as_points
 from privod.outliers.crowds.kernels.cover_bounds import (
     around_vertices,
@@ -24,7 +25,6 @@ from privod.outliers.crowds.kernels.cover_bounds import (
     slide,
 )
 from privod.outliers.crowds.kernels.cover_plane import densest, gather
-from privod.outliers.crowds.kernels.tree import Floats
 
 SLACK = 2.0**-20  # balls are taken this much larger: it covers rounding, and breaks lattice ties
 PLANE_FINENESS = 0.25  # vertex balls reach (1 + this) radii in pairs of columns ...

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.errors import InvalidData
 from privod.outliers.crowds.kernels.nearest import walk_to_cap
 from privod.outliers.crowds.kernels.tree import (
-    Floats,
-    Ints,
     Tiles,
     Tree,
     average,

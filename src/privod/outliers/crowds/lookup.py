@@ -14,11 +14,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.data import Table
 from privod.data.folding import mixed
 from privod.outliers.crowds.distance import CrowdIndex, crowds
-
-Floats = NDArray[np.float64]
 
 KEPT = 4  # indexes for one table, of the columns and radii asked last
 

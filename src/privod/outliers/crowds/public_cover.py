@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.outliers.crowds.distance import CrowdIndex, as_points
 
 SLACK = 2.0**-20  # balls are taken this much larger, far beyond any rounding
@@ -25,8 +26,6 @@ MOST_SPREADS = 1e8  # numbers compared at most to see how far apart points are o
 LARGE_CROWD = 256  # where that is too many, crowds are counted up to here
 MOST_LOOKS = 3e7  # numbers compared at most while boxes are halved ...
 MOST_BOXES = 20_000  # ... and boxes looked at
-
-Floats = NDArray[np.float64]
 
 
 def most_in_one_ball(points: NDArray[Any], radius: float) -> int:

@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Ints, Words
 from privod.data.folding import Block
 from privod.outliers.grid.kernels.counts import count_dense, count_runs, pack_rows
 
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 MOST_KEY = 2**64 - 1
 WAITING = 1 << 22  # rows whose cells are kept one by one before they are sorted
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data import Numeric
 from privod.data.binning import Equal
 from privod.data.folding import Block, folded_in_threads
@@ -28,8 +29,6 @@ from privod.outliers.grid.kernels.counts import cell_rows, overshoot_rows
 from privod.outliers.grid.kernels.walks import Buckets, Walked, walk_all, walk_some
 from privod.threads import in_threads
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Cells = NDArray[np.int32]
 
 MOST_CELLS_PER_AXIS = 1_000_000

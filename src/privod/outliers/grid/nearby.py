@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.outliers.grid.grid import Grid
-
-Ints = NDArray[np.int64]
 
 
 def offsets_within(n_axes: int, widest: int, most: int) -> NDArray[np.int32]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.data import Table
 from privod.outliers.crowds.anomalies import record_privacy
 from privod.outliers.crowds.lookup import lookup_for
@@ -18,7 +18,6 @@ from privod.questions.anomaly_labels.query import AnomalyLabels
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = NDArray[np.float64]
 
 MOST_CROWDS = 200  # of the curves of errors
 

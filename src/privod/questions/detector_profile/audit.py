@@ -12,10 +12,11 @@ from privod.questions.detector_profile.layout import Layout
 from privod.questions.detector_profile.query import DetectorProfile
 
 DOMAIN = Domain((Numeric("x", -2, 2), Numeric("y", -2, 2)))
-LAYOUT = Layout(DOMAIN.columns, ((-2.0, 2.0), (-2.0, 2.0)), 4, (0.0, 0.0), (1.0, 1.0))
-"""With products, which a few records alone would not be worth."""
+SPANS = (-2.0, 2.0), (-2.0, 2.0)
+LAYOUT = Layout(DOMAIN.columns, SPANS, 4, (0.0, 0.0), (1.0, 1.0), units=(0.5, 0.0))
+"""With products, which a few records alone would not be worth, and one column read in octaves."""
 
-SCORED = replace(LAYOUT, centers=(), scales=(), score_unit=1.0)
+SCORED = replace(LAYOUT, centers=(), scales=(), score_unit=1.0, units=())
 """With counts of scores, for which the same holds."""
 
 LOW, HIGH = (-1.5, -1.5), (1.5, 1.5)  # both on the ball's border: the largest products

@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.query.moments import UNIT, standardized, symmetric
 from privod.questions.detector_profile.layout import Layout
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 STEPS = 16  # to a scale: places
 POWER = 1.5  # of a component's variance

@@ -9,21 +9,17 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data import Categorical, Column, Numeric
 from privod.data.columns import column_from_json
 from privod.errors import InvalidData, InvalidParameter
 from privod.outliers.grid.kernels.profile import count_cells, put_in_octaves
 from privod.query.count_query import FEWEST_BINS, MOST_BINS
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 LARGEST_END = 1e150  # of a range: the square of twice as much still is a float
 LEAST_SCALE = 2.0**-600  # by which rows are divided: rows are whole steps of 2^-500
 LARGEST_UNIT, LEAST_UNIT = 2.0**40, 2.0**-40  # of scores
-OCTAVES_BEGIN = 2.0**-64, 2.0**64  # at most
 
 
 @dataclass(frozen=True)
@@ -199,9 +195,8 @@ class Layout:
             raise wrong
         if len(scales) != len(centers) or len(units) not in (0, n_numeric):
             raise wrong
-        least, most = OCTAVES_BEGIN
-        if not all(each == 0 or least <= each <= most for each in units):
-            raise _outside(f"units of 0 or from {least} to {most}", max(units))
+        if not all(unit == 0 or LEAST_SCALE <= unit <= LARGEST_END for unit in units):
+            raise _outside(f"units of 0 or from {LEAST_SCALE} to {LARGEST_END}", max(units))
         if not all(LEAST_SCALE <= scale <= LARGEST_END for scale in scales):
             raise _outside(f"scales from {LEAST_SCALE} to {LARGEST_END}", min(scales))
         ends = [end for pair in (*ranges, centers) for end in pair]

@@ -14,8 +14,8 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteGaussian, DiscreteLaplace, Randomness
@@ -52,9 +52,6 @@ from privod.questions.detector_profile.stages import (
     Terms,
     stages_of,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 USUAL_DELTA = Fraction(1, 10**6)
 PARTS = "the parts it is divided into for numbers, ranges, histograms, products and scores"

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data import Column, Date, Numeric
 from privod.data.columns import SECONDS
 from privod.data.fineness import rounded
@@ -20,16 +20,16 @@ from privod.outliers.grid.kernels.profile import count_octaves
 from privod.query.count_query import MOST_BINS
 from privod.questions.detector_profile.layout import Reading
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Range = tuple[float, float]
 
 LOWEST, OCTAVES = -30, 94  # of the octaves that are told apart: up to 2^64
 N_OCTAVE_CELLS = 2 * OCTAVES + 2  # both signs, nearly zero, and missing
 USUAL = (-1024.0, 1024.0)  # where a column is looked for that shows nothing at all
 LOW_SHARE = 0.1  # of the records lie below the unit of a column that is read in octaves ...
-MANY_OCTAVES = 6  # ... as one is whose records reach that far past it
-HIDDEN = 64.0  # units to the range of a column whose records noise hides
+MANY_OCTAVES = 5  # ... if so many lie that far below where its records end
+SPREAD_DOUBT = 1.0  # deviations of noise by which these must be more
+HIDDEN = 64.0  # units to the range of a column whose records noise hides ...
+MANY_RECORDS = 500.0  # ... where there are so many
 SIGN_DOUBT = 0.5  # deviations of noise that records of one sign must exceed to be believed
 NEAR_ZERO = 3  # octaves that a range reaches down: zero is as near then
 OUTSIDE = 0.03  # of the records may lie outside a window ...
@@ -130,29 +130,29 @@ def found_in_octaves(
     together, all_known = counts.sum(axis=0)[None], known.sum()[None]
     noise = deviation * math.sqrt(len(columns))
     pooled = _sized(together, all_known, noise, OUTSIDE_TOGETHER)[0] or Sized(*USUAL, 0.0)
-    return _found(columns, own, pooled)
+    return _found(columns, own, pooled, records)
 
 
-def unsought(columns: Sequence[Numeric]) -> Found:
+def unsought(columns: Sequence[Numeric], records: float) -> Found:
     """The declared ranges."""
-    return _found(columns, [None] * len(columns), Sized(*USUAL, 0.0))
+    return _found(columns, [None] * len(columns), Sized(*USUAL, 0.0), records)
 
 
-def _found(columns: Sequence[Numeric], own: Sequence[Sized | None], other: Sized) -> Found:
-    """What octaves have shown; a range that was not left open stays no wider than declared."""
+def _found(
+    columns: Sequence[Numeric], own: Sequence[Sized | None], other: Sized, records: float
+) -> Found:
+    """What octaves have shown; a range that was declared stays as it is."""
     ranges, units, shown = list[Range](), list[float](), list[bool]()
+    hidden = HIDDEN if records >= MANY_RECORDS else math.inf
     for column, sized in zip(columns, own, strict=True):
-        low, high = column.low, column.high
-        some = sized or (other if unknown(column) else None)
-        if some and max(low, some.low) < min(high, some.high):
-            low, high = max(low, some.low), min(high, some.high)
-        unit = sized.unit if sized else max(-low, high) / HIDDEN
+        low, high, _ = (sized or other) if unknown(column) else (column.low, column.high, 0.0)
+        unit = sized.unit if sized else max(-low, high) / hidden
         units.append(0.0 if isinstance(column, Date) else unit)
         ranges.append((low, high))
         shown.append(sized is not None or not unknown(column))
     reading = Reading(tuple(units))
-    read = tuple(reading.range_of(at, *span) for at, span in enumerate(ranges))
-    return Found(read, tuple(shown), reading)
+    read = (reading.range_of(at, *span) for at, span in enumerate(ranges))
+    return Found(tuple(read), tuple(shown), reading)
 
 
 def _known(counts: Floats, records: float, deviation: float) -> Floats:
@@ -188,7 +188,9 @@ def _sized(counts: Floats, records: Floats, deviation: float, outside: float) ->
         low = 0.0 if first == 0 or last - first >= NEAR_ZERO else 2.0 ** (LOWEST + first - 1)
         upto = np.maximum.accumulate(either[1:][some].cumsum())
         start = some.start + int((upto < LOW_SHARE * upto[-1:]).sum())
-        spread = last - 1 - start >= MANY_OCTAVES and upto[-1] > 0
+        small = either[1:][some][: max(last - 1 - MANY_OCTAVES - some.start, 0)]
+        doubt = SPREAD_DOUBT * deviation * math.sqrt(2 * len(small))
+        spread = float(small.sum()) > LOW_SHARE * float(known) + doubt
         unit = 2.0 ** (LOWEST + start) if spread else 0.0
         if no_left and not no_right:
             found.append(Sized(low, high, unit))

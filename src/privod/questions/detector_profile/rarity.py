@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.data import Numeric
 from privod.questions.detector_profile.layout import Layout
 from privod.questions.detector_profile.shares import Shares
-
-Floats = NDArray[np.float64]
 
 HALF_TAIL = 0.5  # of a column's surprise; the rest is density
 OUTSIDE = 2.0  # how fast surprise grows with the log of the distance outside a range

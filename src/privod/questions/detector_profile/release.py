@@ -15,9 +15,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
+from privod.arrays import Floats, Ints
 from privod.data import Categorical, Column
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
@@ -46,9 +47,6 @@ from privod.questions.detector_profile.ranges import Spread, spread_of
 from privod.questions.detector_profile.rarity import FARTHEST, OUTSIDE, Rarity
 from privod.questions.detector_profile.rarity import STEPS as OUTSIDE_STEPS
 from privod.questions.detector_profile.shares import LEAST_SHAPE, Shares, believed_shares
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NONE: Ints = np.zeros(0, dtype=np.int64)
 NOISES = ("noise_of_total", "noise_of_counts", "noise_of_products", "noise_of_scores")

@@ -12,14 +12,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data import Categorical, Numeric
 from privod.mechanisms.merged import MergedNoise
 from privod.questions.detector_profile.layout import Layout
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Range = tuple[float, float]
 
 PRIOR_FALL = 8.0  # how fast the prior falls: by 9^2 from zero to the end of a range

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data import Column, Numeric
 from privod.errors import InvalidParameter
 from privod.mechanisms.merged import MergedNoise
@@ -42,8 +42,6 @@ from privod.questions.detector_profile.ranges import (
 )
 from privod.questions.detector_profile.release import FEWEST_RECORDS, NoisyProfile
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Sums: TypeAlias = Callable[[Floats], Ints]
 
 NONE = np.zeros(0, dtype=np.int64)
@@ -53,7 +51,7 @@ ALL_EDGES: Floats = np.append(
 )
 """Where the bins of scores may begin, coarse ones and fine ones of any unit."""
 
-RANGE_SHARES = (Fraction(1, 5), Fraction(3, 10), Fraction(9, 20))  # the more, the less noise shows
+RANGE_SHARES = (Fraction(3, 20), Fraction(3, 10), Fraction(9, 20))  # the more, the less noise shows
 OCTAVES_PART = Fraction(1, 4)  # of these; all where no zoom pays
 MOST_ZOOMS = 3
 ZOOM_BINS = 17  # odd: records about the middle of a range lie in one bin, not in two
@@ -185,7 +183,7 @@ def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, 
     known, every = not any(map(unknown, numeric)), list(range(len(numeric)))
     zooms, bins, share = _zooms(terms, len(numeric), known, surely)
     if not zooms and known:
-        return unsought(numeric), Fraction(0)
+        return unsought(numeric, records), Fraction(0)
     spent = terms.budget * share * (OCTAVES_PART if zooms else 1)
     counting = partial(octave_counts, terms.places)
     size = N_OCTAVE_CELLS * len(numeric)

@@ -2,8 +2,6 @@
 
 from privod.registry import described
 
-__all__ = ["QUESTION"]
-
 QUESTION = described(
     __name__,
     name="exact-outliers",

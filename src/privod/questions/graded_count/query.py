@@ -19,12 +19,10 @@ from privod.mechanisms.noise import LARGEST_SCALE
 from privod.outliers.crowds.packing import packing_number
 from privod.privacy import Adjacency, Guarantee, Replace, positive
 from privod.query.checks import LARGEST_COUNT, ExactNumber, whole_number
-from privod.query.crowd_bounds import count_credits, graded_credits
+from privod.query.crowd_bounds import count_credits
 from privod.query.crowd_count import CrowdCount
 from privod.query.preview import CERTAINTY, Preview
 from privod.query.query import Release
-
-__all__ = ["GradedCount", "GradedOutliers", "graded_credits", "graded_sensitivity"]
 
 MOST_GRADES = 10**6  # parts of a record; sums over 10^12 records still fit 64 bits
 MOST_CROWD = LARGEST_COUNT // MOST_GRADES

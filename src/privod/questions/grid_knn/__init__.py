@@ -2,6 +2,4 @@
 
 from privod.registry import described
 
-__all__ = ["QUESTION"]
-
 QUESTION = described(__name__, value="privod.questions.grid_knn.release:NoisyGrid")

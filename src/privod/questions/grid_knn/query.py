@@ -40,7 +40,6 @@ from privod.query.count_query import (
     told_of_epsilon,
     uniform_cells,
 )
-from privod.query.frames import bins_of
 from privod.query.memory import folding_bytes, sparse_cells_bytes
 from privod.query.preview import CERTAINTY, FEW, Preview, of_counts
 from privod.query.query import Release
@@ -289,9 +288,9 @@ class GridKnn(CountQuery[NoisyGrid]):
         cells = grid.cells_at(range(grid.n_cells)) if value.cells is None else value.cells
         found: dict[str, list[Any]] = {}
         for column, places in zip(grid.columns, cells.T.tolist(), strict=True):
-            bins = bins_of(column, grid.cells_per_axis)
-            found[f"{column.name} from"] = [bins[place][0] for place in places]
-            found[f"{column.name} to"] = [bins[place][1] for place in places]
+            cuts = np.linspace(column.low, column.high, grid.cells_per_axis + 1).tolist()
+            found[f"{column.name} from"] = [cuts[place] for place in places]
+            found[f"{column.name} to"] = [cuts[place + 1] for place in places]
         return {**found, "noisy count": value.counts.tolist()}
 
     @classmethod

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from privod.arrays import Floats, Ints
 from privod.data import Numeric
 from privod.errors import InvalidData, InvalidParameter
 from privod.mechanisms.merged import MergedNoise
@@ -27,8 +28,6 @@ from privod.query.release_file import ArrayOf, check_counts, checked_columns, ch
 from privod.query.scorer import Scorable, Scorer
 from privod.query.scores import check_fraction, limit, scored_points
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Cells = NDArray[np.int32]
 
 FALSE_SHARE = 0.01  # of the records, from which on a count that noise alone reaches is believed

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, Randomness
@@ -31,8 +32,6 @@ from privod.query.checks import (
 from privod.query.frames import of_records
 from privod.query.preview import Preview, of_counts
 from privod.query.query import Query, Release, canonical_json
-
-Ints = NDArray[np.int64]
 
 COUNT_SENSITIVITY = 1  # a record lies in exactly one cell
 SAMPLER = 1  # raised if noise is ever drawn from a stream in another way: then it is another state

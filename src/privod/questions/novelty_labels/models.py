@@ -13,8 +13,8 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.plug_ins import (
@@ -33,7 +33,6 @@ from privod.query.near import Near, Records, Tail, near_of
 GROUP = "privod.edit_models"
 """The entry point group by which other packages bring models: a function each."""
 
-Floats = NDArray[np.float64]
 Margin = Callable[..., int]
 
 EXAMPLE = "crowd(max_crowd=5, near=distance(radius=1.0))"

@@ -20,7 +20,8 @@ from privod.mechanisms import ExponentialMechanism, Randomness
 from privod.outliers.contexts import detectors
 from privod.outliers.contexts.contexts import Choices, ContextSpace
 from privod.outliers.contexts.detectors import BuiltIn, PluggedIn
-from privod.outliers.contexts.matching import NO_MATCH, RecordView, look_from
+from privod.outliers.contexts.kernels.scan import NO_MATCH
+from privod.outliers.contexts.matching import RecordView, look_from
 from privod.privacy import Loss, Zcdp
 from privod.query.preview import Preview, of_choice
 from privod.questions.outlier_context import search

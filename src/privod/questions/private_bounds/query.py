@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats
 from privod.data import Domain, Numeric, Table
 from privod.data.binning import Equal, Octaves
 from privod.data.columns import column_from_json
@@ -27,8 +27,6 @@ from privod.query.count_query import CountQuery
 from privod.query.preview import CERTAINTY, Preview
 from privod.query.query import Release
 from privod.texts import some
-
-Floats = NDArray[np.float64]
 
 MOST_ZOOMS = 50  # past these a float has no more bits to find
 OCTAVES = 96  # magnitudes looked at, from the largest declared one down

@@ -2,6 +2,4 @@
 
 from privod.registry import described
 
-__all__ = ["QUESTION"]
-
 QUESTION = described(__name__, exports=("privod.questions.quantiles.query:NoisyQuantiles",))

@@ -11,12 +11,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.data import Date, Numeric, Ordinal, Table
 from privod.data.binning import Equal
 
-Ints = NDArray[np.int64]
 MOST_CELLS = 1 << 15
 ORDER = np.array([0, 4, 2, 6, 1, 5, 3, 7])  # so that a few records lie far apart
 SLOTS = len(ORDER)

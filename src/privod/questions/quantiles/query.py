@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.data import Domain, Numeric, Table
 from privod.data.columns import column_from_json
 from privod.errors import InvalidParameter
@@ -29,7 +29,6 @@ from privod.query.preview import Preview
 from privod.query.query import Release
 from privod.questions.quantiles.lattice import Lattice
 
-Ints = NDArray[np.int64]
 DECILES = tuple(Fraction(place, 10) for place in range(1, 10))
 INTERVAL_SHARE = Fraction(1, 8)  # of epsilon, for the counts that intervals are read off
 FINEST = 10_000  # quantiles are multiples of a ten-thousandth

@@ -11,14 +11,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.compiling import njit
 
 EVERYTHING, GRUBBS, LOCAL_OUTLIER_FACTOR, HISTOGRAM = 0, 1, 2, 3
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 ROUNDED = 1e-9  # more than sums of a few hundred floats are off by
 EMPTY_REACH = 1e-10  # scikit-learn adds it to a mean reach of 0, so that duplicates have a density

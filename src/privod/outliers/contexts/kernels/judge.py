@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.compiling import njit
 from privod.outliers.contexts.kernels.decide import (
     GRUBBS,
@@ -26,8 +27,6 @@ from privod.outliers.contexts.kernels.decide import (
     stands_out,
 )
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 List = NDArray[np.int32]
 
 SIZE, WEIGHT = 0, 1

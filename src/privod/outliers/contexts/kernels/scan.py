@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.compiling import njit
 from privod.outliers.contexts.kernels.decide import (
     EVERYTHING,
@@ -40,8 +41,6 @@ from privod.outliers.contexts.kernels.judge import (
 
 NO_MATCH = -1
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Codes = NDArray[np.uint16]
 List = NDArray[np.int32]
 

@@ -1,3 +1,1 @@
 """Compiled loops: arrays in, arrays out, no randomness; each with a plain twin in the tests."""
-
-__all__: list[str] = []

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from privod.arrays import Floats, Ints
 from privod.compiling import njit
-from privod.outliers.crowds.kernels.tree import Floats, Ints, Tree
+from privod.outliers.crowds.kernels.tree import Tree
 
 
 class Queries(NamedTuple):

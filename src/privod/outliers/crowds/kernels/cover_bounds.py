@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.compiling import njit
-from privod.outliers.crowds.kernels.tree import Floats, Ints
 
 
 @njit(cache=True, nogil=True)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from privod.arrays import Floats, Ints
 from privod.compiling import njit
-from privod.outliers.crowds.kernels.tree import Floats, Ints
 
 
 class Gathered(NamedTuple):

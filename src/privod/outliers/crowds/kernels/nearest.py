@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from privod.arrays import Floats, Ints
 from privod.compiling import njit
 from privod.outliers.crowds.kernels.boxes import bound_box, box_gap, box_reach, measure_gaps
 from privod.outliers.crowds.kernels.leaf import clear_workspace, make_workspace, meet_leaf
-from privod.outliers.crowds.kernels.tree import Floats, Ints, Tiles, Tree
+from privod.outliers.crowds.kernels.tree import Tiles, Tree
 
 
 @njit(cache=True, nogil=True)

@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.compiling import njit
 from privod.outliers.crowds.kernels.tile import POINTS
 
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-Ints = NDArray[np.int64]
 Smalls = NDArray[np.int32]
 
 

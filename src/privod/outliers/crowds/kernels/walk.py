@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from privod.arrays import Floats, Ints
 from privod.compiling import njit
 from privod.outliers.crowds.kernels.boxes import Queries, bound_box, box_gap, box_reach, sift
 from privod.outliers.crowds.kernels.leaf import clear_workspace, make_workspace, meet_leaf
-from privod.outliers.crowds.kernels.tree import Floats, Ints, Tiles, Tree
+from privod.outliers.crowds.kernels.tree import Tiles, Tree
 
 SIFT_EVERY = 3  # levels of the tree between two looks at each query point of a block by itself
 SIFT_LEAVES_BELOW = 12  # in more dimensions a leaf's box is too wide to settle anything

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.compiling import njit
-
-Ints = NDArray[np.int64]
 
 MIXER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: it spreads small numbers
 

@@ -11,10 +11,8 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from privod.arrays import Floats, Ints
 from privod.compiling import njit
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BLOCK = 2048  # rows at a time; their cells stay in the nearest cache
 LARGEST_32_BITS = np.uint64(2**32 - 1)

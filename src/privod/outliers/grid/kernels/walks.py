@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.compiling import njit
 
 Cells = NDArray[np.int32]
-Ints = NDArray[np.int64]
 
 
 class Walked(NamedTuple):
