@@ -28,7 +28,7 @@ USUAL = (-1024.0, 1024.0)  # where a column is looked for that shows nothing at 
 LOW_SHARE = 0.1  # of the records lie below the unit of a column that is read in octaves ...
 MANY_OCTAVES = 5  # ... if so many lie that far below where its records end
 SPREAD_DOUBT = 1.0  # deviations of noise by which these must be more
-HIDDEN = 64.0  # units to the range of a column whose records noise hides ...
+HIDDEN = 64.0  # units to the range of a column of one sign whose records noise hides ...
 MANY_RECORDS = 500.0  # ... where there are so many
 SIGN_DOUBT = 0.5  # deviations of noise that records of one sign must exceed to be believed
 NEAR_ZERO = 3  # octaves that a range reaches down: zero is as near then
@@ -115,10 +115,7 @@ def octave_counts(places: Ints, rows: Floats) -> Ints:
 def found_in_octaves(
     columns: Sequence[Numeric], noisy: Ints, records: float, deviation: float
 ) -> Found:
-    """Where the records of each column lie, or of all of them together, and how it is read.
-
-    Where it was not left open, no wider than declared.
-    """
+    """Where the records of open columns lie, or of all together, and how each column is read."""
     counts = noisy.reshape(-1, N_OCTAVE_CELLS).astype(np.float64)
     known = _known(counts, records, deviation)
     places = np.arange(len(columns))
@@ -143,10 +140,11 @@ def _found(
 ) -> Found:
     """What octaves have shown; a range that was declared stays as it is."""
     ranges, units, shown = list[Range](), list[float](), list[bool]()
-    hidden = HIDDEN if records >= MANY_RECORDS else math.inf
+    many = records >= MANY_RECORDS
     for column, sized in zip(columns, own, strict=True):
         low, high, _ = (sized or other) if unknown(column) else (column.low, column.high, 0.0)
-        unit = sized.unit if sized else max(-low, high) / hidden
+        size = max(-low, high) if many and (low >= 0 or high <= 0) else 0.0
+        unit = sized.unit if sized else size / HIDDEN
         units.append(0.0 if isinstance(column, Date) else unit)
         ranges.append((low, high))
         shown.append(sized is not None or not unknown(column))
@@ -192,12 +190,8 @@ def _sized(counts: Floats, records: Floats, deviation: float, outside: float) ->
         doubt = SPREAD_DOUBT * deviation * math.sqrt(2 * len(small))
         spread = float(small.sum()) > LOW_SHARE * float(known) + doubt
         unit = 2.0 ** (LOWEST + start) if spread else 0.0
-        if no_left and not no_right:
-            found.append(Sized(low, high, unit))
-        elif no_right and not no_left:
-            found.append(Sized(-high, -low, unit))
-        else:
-            found.append(Sized(-high, high, unit))
+        one_sign = (-high, -low) if no_right else (low, high)
+        found.append(Sized(*(one_sign if no_left != no_right else (-high, high)), unit))
     return found
 
 
