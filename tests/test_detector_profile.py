@@ -323,6 +323,25 @@ def test_a_record_between_crowds_of_very_different_sizes_is_unusual() -> None:
     assert sum(15 < end < 100 for end in known) >= 4, "where most records are, cells are fine"
 
 
+@pytest.mark.parametrize("coded", [0.05, 0.2])
+def test_codes_for_missing_values_do_not_hide_what_is_unusual_in_their_column(
+    coded: float,
+) -> None:
+    ends = (-(2.0**64), 2.0**64)
+    domain = Domain(tuple(Numeric(name, *ends) for name in ("age", "other")))
+    asked = DetectorProfile(columns=("age", "other"), epsilon=1, delta="1e-6")
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal((50, 0), (12, 1), (5000, 2))
+        rows[rng.random(5000) < coded, 0] = -99_999
+        value = asked.answer_rows(domain, rows, seeded(seed)).value
+        usual = rng.normal((50, 0), (12, 1), (1000, 2))
+        unusual = usual[:200].copy()
+        unusual[:, 0] = rng.choice([-5, 120], 200)
+        above = value.scores(unusual)[:, None] > value.scores(usual)
+        assert above.mean() > 0.9
+
+
 def test_batches_add_up_where_columns_are_read_in_octaves() -> None:
     rng = np.random.default_rng(5)
     rows = np.exp(rng.normal(0, 3, (6000, 2)))

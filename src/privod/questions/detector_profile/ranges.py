@@ -29,7 +29,7 @@ LOW_SHARE = 0.1  # of the records lie below the unit of a column that is read in
 MANY_OCTAVES = 5  # ... if so many lie that far below where its records end
 SPREAD_DOUBT = 1.0  # deviations of noise by which these must be more
 HIDDEN = 64.0  # units to the range of a column of one sign whose records noise hides ...
-MANY_RECORDS = 500.0  # ... where there are so many
+MANY_RECORDS = 700.0  # ... where there are so many
 SIGN_DOUBT = 0.5  # deviations of noise that records of one sign must exceed to be believed
 NEAR_ZERO = 3  # octaves that a range reaches down: zero is as near then
 OUTSIDE = 0.03  # of the records may lie outside a window ...
@@ -123,9 +123,10 @@ def found_in_octaves(
     first, last = (octave_counts(places, end[None]).reshape(counts.shape).argmax(1) for end in ends)
     cells = np.arange(N_OCTAVE_CELLS - 1)
     counts[:, :-1] *= (first[:, None] <= cells) & (cells <= last[:, None])  # noise elsewhere
-    own = _sized(counts, known, deviation, OUTSIDE)
+    signs = np.sqrt(1 + ((first < OCTAVES) & (last > OCTAVES)))
+    own = _sized(counts, known, deviation * signs, OUTSIDE)
     together, all_known = counts.sum(axis=0)[None], known.sum()[None]
-    noise = deviation * math.sqrt(len(columns))
+    noise = deviation * np.sqrt([2 * len(columns)])
     pooled = _sized(together, all_known, noise, OUTSIDE_TOGETHER)[0] or Sized(*USUAL, 0.0)
     return _found(columns, own, pooled, records)
 
@@ -167,31 +168,32 @@ class Sized(NamedTuple):
     unit: float
 
 
-def _sized(counts: Floats, records: Floats, deviation: float, outside: float) -> list[Sized | None]:
+def _sized(counts: Floats, records: Floats, noise: Floats, outside: float) -> list[Sized | None]:
     """Ranges by magnitude, of both signs unless all records have one; None if nothing shows."""
     below, above = counts[:, OCTAVES - 1 :: -1], counts[:, OCTAVES + 1 : -1]
     sizes = np.column_stack([counts[:, OCTAVES], below + above])
     found: list[Sized | None] = []
-    windows = _windows(sizes, records, deviation * math.sqrt(2), outside, OCTAVE_DOUBT)
-    every = zip(below, above, sizes, records, windows, strict=True)
-    for left, right, either, known, window in every:
+    windows = _windows(sizes, records, noise, outside, OCTAVE_DOUBT)
+    every = zip(below, above, sizes, records, noise.tolist(), windows, strict=True)
+    for left, right, either, known, deviation, window in every:
         if window is None:
             found.append(None)
             continue
         first, last = window  # of magnitudes: the first is all that is nearly zero
         some = slice(max(first - 1, 0), max(last - 1, 0))
-        few = outside * float(known) + SIGN_DOUBT * deviation * math.sqrt(last - first)
+        few = outside * float(known) + SIGN_DOUBT * deviation * math.sqrt((last - first) / 2)
         no_left, no_right = (float(side[some].sum()) <= few for side in (left, right))
         high = 2.0 ** (LOWEST + last - 1)
         low = 0.0 if first == 0 or last - first >= NEAR_ZERO else 2.0 ** (LOWEST + first - 1)
         upto = np.maximum.accumulate(either[1:][some].cumsum())
         start = some.start + int((upto < LOW_SHARE * upto[-1:]).sum())
         small = either[1:][some][: max(last - 1 - MANY_OCTAVES - some.start, 0)]
-        doubt = SPREAD_DOUBT * deviation * math.sqrt(2 * len(small))
+        doubt = SPREAD_DOUBT * deviation * math.sqrt(len(small))
         spread = float(small.sum()) > LOW_SHARE * float(known) + doubt
         unit = 2.0 ** (LOWEST + start) if spread else 0.0
-        one_sign = (-high, -low) if no_right else (low, high)
-        found.append(Sized(*(one_sign if no_left != no_right else (-high, high)), unit))
+        least = -high if no_right or not no_left else low
+        most = high if no_left or not no_right else -low
+        found.append(Sized(least, most, unit))
     return found
 
 
@@ -205,9 +207,8 @@ def found_in_bins(
     """
     counts = noisy.reshape(len(before.ranges), bins + 3).astype(np.float64)
     ranges, shown = [], []
-    windows = _windows(
-        counts[:, :-1], _known(counts, records, deviation), deviation, OUTSIDE, doubt
-    )
+    known_of, noise = _known(counts, records, deviation), np.full(len(counts), deviation)
+    windows = _windows(counts[:, :-1], known_of, noise, OUTSIDE, doubt)
     for (low, high), known, window in zip(before.ranges, before.shown, windows, strict=True):
         shown.append(known or window is not None)
         if window is None:
@@ -266,7 +267,7 @@ def _at_least_a_hair(low: float, high: float) -> Range:
 
 
 def _windows(
-    counts: Floats, records: Floats, deviation: float, outside: float, doubt: float
+    counts: Floats, records: Floats, deviation: Floats, outside: float, doubt: float
 ) -> list[tuple[int, int] | None]:
     """Of each row, the fewest neighboring cells that hold all but a few; None if nothing shows."""
     n_rows, n_cells = counts.shape
@@ -278,8 +279,7 @@ def _windows(
         sums = upto[left, size:] - upto[left, :-size]
         first = sums.argmax(axis=1)
         held = sums[np.arange(len(left)), first]
-        noise = deviation * math.sqrt(size)
-        known = records[left]
+        noise, known = deviation[left] * math.sqrt(size), records[left]
         enough = known - held <= outside * known + doubt * noise
         for at in np.flatnonzero(enough & (held >= shown * noise)):
             found[left[at]] = (int(first[at]), int(first[at]) + size)
