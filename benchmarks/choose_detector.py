@@ -47,6 +47,8 @@ CASES = tuple(itertools.product(("novelty", "contaminated"), ("1", "0.1")))
 MOST_ROWS, MOST_COLUMNS = 5000, 100
 CONSTANTS: dict[str, tuple[Any, tuple[float, ...]]] = {
     "DOUBT": (ranges, (0.0, 0.5, 1.0)),
+    "MANY_OCTAVES": (ranges, (4.0, 5.0, 6.0)),
+    "HIDDEN": (ranges, (1.0, 16.0, 64.0)),
     "ZOOM_BINS": (stages, (17, 33, 65)),
     "ZOOMING_PAYS": (stages, (3.0, 6.0, 12.0)),
     "BINS": (count_query, (2.0, 3.0, 4.5)),
