@@ -21,10 +21,11 @@ from privod.query.crowd_bounds import (
     GroupedCover,
     count_outliers,
     count_sensitivity,
+    graded_credits,
     local_bound,
 )
 from privod.query.distances import Distances
-from privod.questions.graded_count.query import GradedCount, graded_credits, graded_sensitivity
+from privod.questions.graded_count.query import GradedCount, graded_sensitivity
 from privod.questions.outlier_count.query import OutlierCount
 from privod.questions.outlier_subspaces.query import OutlierSubspaces
 

@@ -19,9 +19,9 @@ from privod.data import Domain, Numeric, Table
 from privod.errors import InvalidParameter
 from privod.mechanisms import DiscreteLaplace, seeded
 from privod.privacy import AddRemove, Guarantee, Loss, Replace
-from privod.query.crowd_bounds import count_outliers
+from privod.query.crowd_bounds import count_outliers, graded_credits
 from privod.questions.graded_count.audit import worst_cases
-from privod.questions.graded_count.query import GradedCount, graded_credits, graded_sensitivity
+from privod.questions.graded_count.query import GradedCount, graded_sensitivity
 
 PLANE = Domain((Numeric("x", -10, 10), Numeric("y", -10, 10)))
 

@@ -40,13 +40,13 @@ from privod.outliers.contexts.detectors import detector
 from privod.outliers.contexts.matching import look_from
 from privod.outliers.crowds.distance import CrowdIndex
 from privod.progress import track
-from privod.query.crowd_bounds import count_outliers
+from privod.query.crowd_bounds import count_outliers, graded_credits
 from privod.query.likeness import Likeness
 from privod.query.near import Alike, Distance
 from privod.query.query import Query
 from privod.questions.anomaly_labels.query import AnomalyLabels
 from privod.questions.detector_profile.query import DetectorProfile
-from privod.questions.graded_count.query import GradedCount, graded_credits
+from privod.questions.graded_count.query import GradedCount
 from privod.questions.grid_knn.query import GridKnn
 from privod.questions.histogram.query import Histogram
 from privod.questions.interactive_grid.query import InteractiveGrid

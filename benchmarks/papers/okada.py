@@ -42,9 +42,10 @@ from privod.query.crowd_bounds import (
     count_outliers,
     count_sensitivity,
     count_with_bound,
+    graded_credits,
     local_bound,
 )
-from privod.questions.graded_count.query import GradedCount, graded_credits
+from privod.questions.graded_count.query import GradedCount
 
 Floats = NDArray[np.float64]
 DELTA = "0.01"
