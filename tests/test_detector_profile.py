@@ -323,6 +323,78 @@ def test_a_record_between_crowds_of_very_different_sizes_is_unusual() -> None:
     assert sum(15 < end < 100 for end in known) >= 4, "where most records are, cells are fine"
 
 
+def test_finer_zooms_never_spend_what_counts_need() -> None:
+    """Few records about 10^9 afford one zoom of three tenths, and six finer ones of a third."""
+    domain = Domain((Numeric("x", -(2.0**64), 2.0**64),))
+    asked = DetectorProfile(columns=("x",), epsilon=1, delta=0)
+    spent = set()
+    for seed in range(60):
+        rows = 1e9 + np.random.default_rng(seed).uniform(-2, 2, (195 + 5 * (seed % 4), 1))
+        spent.add(asked.answer_rows(domain, rows, seeded(seed)).value.search_loss)
+    assert max(spent) > Fraction(2, 5), "one fit at least zooms further"
+    assert max(spent) < Fraction(9, 10)
+
+
+def test_an_open_column_does_not_take_the_range_of_declared_ones() -> None:
+    declared = tuple(Numeric(f"x{at}", 0, 1) for at in range(29))
+    domain = Domain((*declared, Numeric("open", -(2.0**64), 2.0**64)))
+    asked = DetectorProfile(columns=domain.names, epsilon="0.2", delta="1e-6")
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        rows = np.column_stack([rng.random((1500, 29)), rng.normal(0, 300, 1500)])
+        value = asked.answer_rows(domain, rows, seeded(seed)).value
+        low, high = (value.layout.number(29, end) for end in value.layout.ranges[-1])
+        assert high - low > 300
+
+
+def test_noise_in_empty_octaves_sets_no_unit() -> None:
+    """Counts of which half are zero: nothing lies between 0 and 1."""
+    columns = tuple(Numeric(f"x{at}", 0, 1e6) for at in range(10))
+    asked = DetectorProfile(columns=Domain(columns).names, epsilon=1, delta="1e-6")
+    small = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rows = np.floor(np.exp(rng.normal(0, 3, (10_000, 10))))
+        units = np.array(asked.answer_rows(Domain(columns), rows, seeded(seed)).value.layout.units)
+        small.append((units[units > 0] < 0.25).mean())
+    assert np.mean(small) < 0.1
+
+
+@pytest.mark.parametrize("ends", [(np.nextafter(2.0, 0), 2.0), (1e9, 1e9 + 1e-5), (-3.0, -1.0)])
+@pytest.mark.parametrize("epsilon", ["0.02", "1"])
+def test_declared_ranges_that_do_not_reach_zero_are_read_as_they_are(
+    ends: tuple[float, float], epsilon: str
+) -> None:
+    domain = Domain((Numeric("x", *ends), Numeric("y", 0, 8)))
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.uniform(*ends, 3000), rng.random(3000)])
+    asked = DetectorProfile(columns=("x", "y"), epsilon=epsilon, delta="1e-6")
+    value = asked.answer_rows(domain, rows, seeded(0)).value
+    assert not value.layout.units or value.layout.units[0] == 0
+    told = asked.table(value)
+    cuts = [to for name, to in zip(told["column"], told["to"], strict=True) if name == "x"]
+    assert all(ends[0] <= cut <= ends[1] for cut in cuts if cut is not None)
+
+
+def test_rows_of_other_numbers_are_read_by_their_values() -> None:
+    rows = np.exp(np.random.default_rng(0).normal(0, 3, (3000, 2))).astype(np.float32)
+    domain = Domain((Numeric("x", 0, 1e6), Numeric("y", 0, 1e6)))
+    asked = DetectorProfile(columns=("x", "y"), epsilon=1, delta="1e-6")
+    first, second = (
+        asked.answer_rows(domain, some, seeded(0)).value for some in (rows, rows.astype(np.float64))
+    )
+    assert first.to_json() == second.to_json()
+
+
+@pytest.mark.parametrize(
+    "far", [{"ranges": [[0, 2000], [-2, 2]]}, {"ranges": [[0, 580], [-2, 2]], "units": [1e150, 0]}]
+)
+def test_octaves_that_no_number_has_are_refused(far: dict[str, Any]) -> None:
+    layout = Layout(DOMAIN.columns, ((0.0, 2.0), (-2.0, 2.0)), 4, units=(0.5, 0.0))
+    with pytest.raises(InvalidData):
+        Layout.from_json(layout.to_json() | far)
+
+
 @pytest.mark.parametrize("coded", [0.05, 0.2])
 def test_codes_for_missing_values_do_not_hide_what_is_unusual_in_their_column(
     coded: float,

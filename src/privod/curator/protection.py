@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.data import Domain, Table
 from privod.data.mock import mock_table
 from privod.errors import InvalidParameter, PrivodError, Unavailable
@@ -40,8 +41,6 @@ FOR_OWNER = (
 )
 TRIED = 4  # made-up rows that a guarantee is tried on
 SAMPLE = 100  # records taken out one by one where all would take too long
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ def who_is_protected(
     if not contexts and not likenesses:
         return Protection(promises, units, units, int(in_crowds.sum()))
 
-    def count(chosen: Rows) -> int:
+    def count(chosen: Ints) -> int:
         groups = [np.flatnonzero(unit_of == unit) for unit in chosen]
         still = in_crowds[chosen]
         for likeness in likenesses:
@@ -221,7 +220,7 @@ def _between_tails(table: Table, adjacency: BetweenTails) -> NDArray[np.bool_]:
 
 
 def _among_alike(
-    table: Table, adjacency: InAlikeCrowd, groups: Sequence[Rows]
+    table: Table, adjacency: InAlikeCrowd, groups: Sequence[Ints]
 ) -> NDArray[np.bool_]:
     """Whether all rows of each group have that many alike, themselves included."""
     like = Likeness(
@@ -235,7 +234,7 @@ def _among_alike(
     return np.array([all(protected(row) for row in rows) for rows in groups], dtype=bool)
 
 
-def _moved(table: Table, adjacency: SameContexts, groups: Sequence[Rows]) -> NDArray[np.bool_]:
+def _moved(table: Table, adjacency: SameContexts, groups: Sequence[Ints]) -> NDArray[np.bool_]:
     """Whether each group of rows, taken out, changes the contexts of a person asked about."""
     rule, column = detector(adjacency.detector), adjacency.column
     moved = np.zeros(len(groups), dtype=bool)
@@ -245,7 +244,7 @@ def _moved(table: Table, adjacency: SameContexts, groups: Sequence[Rows]) -> NDA
     return moved
 
 
-def _sampled(units: Rows, size: int) -> Rows:
+def _sampled(units: Ints, size: int) -> Ints:
     """So many of them, each as likely as any other."""
     if len(units) <= size:
         return units

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
+from privod.arrays import Bools
 from privod.data.cells import MISSING, codes_of, numbers_of
 from privod.data.columns import Numeric
 from privod.data.domain import Domain
@@ -39,7 +40,6 @@ READ_WHOLE = 1 << 25  # bytes of a row group whose columns are read at once
 READ_AHEAD = 1 << 20  # of a column at a time in larger ones
 DECODED = 1 << 21  # values of all columns at a time
 MOST_FOOTERS = 16
-Bools = NDArray[np.bool_]
 Cells = Mapping[str, pa.Array]
 
 

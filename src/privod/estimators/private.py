@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -166,8 +165,8 @@ class PrivateDetector(ReleaseDetector[NoisyProfile]):
         layout = self.release_.value.layout
         found = {}
         for place, (low, high) in zip(layout.numeric, layout.ranges, strict=True):
-            number = partial(layout.reading.number, place)
-            found[layout.columns[place].name] = number(low), number(high)
+            ends = layout.number(place, low), layout.number(place, high)
+            found[layout.columns[place].name] = ends
         return found
 
     def __sklearn_tags__(self) -> Any:

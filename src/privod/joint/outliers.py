@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter
-from privod.joint.question import JointQuestion, JointResult, Rows, check_one_record_each
+from privod.joint.question import JointQuestion, JointResult, check_one_record_each
 from privod.outliers.crowds.distance import crowds
 from privod.outliers.hashing.outliers import crowd_limit
 
@@ -72,7 +73,7 @@ class OutlierQuestion(JointQuestion):
     def in_radii(self, table: Table) -> NDArray[np.float64]:
         """A party's own columns, with the radius as the unit."""
 
-    def rows_alone(self, table: Table) -> Rows:
+    def rows_alone(self, table: Table) -> Ints:
         """The rows with no more than the same share of the party's own records near them.
 
         Where it holds only some of the columns, the radius shrinks with the root of their share.

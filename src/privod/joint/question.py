@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from privod.arrays import Ints
 from privod.data import Domain, Table
 from privod.errors import InvalidParameter, PrivodError, ProtocolAborted
 from privod.joint.contributions import Contributions, SentRecords
@@ -25,7 +25,6 @@ from privod.query.catalog import JOINT_QUESTIONS
 from privod.query.query import canonical_json, plain_value
 from privod.texts import did_you_mean
 
-Rows = NDArray[np.int64]
 Result = TypeVar("Result", bound="JointResult")
 
 RUN_LETTERS = 16  # of a run's name, in the names of its files
@@ -81,7 +80,7 @@ class Seat:
         question: JointQuestion,
         session: Session,
         claimed: int | None,
-        rows: Rows,
+        rows: Ints,
         ended: str,
         **more: Any,
     ) -> Result:
@@ -113,8 +112,8 @@ class JointResult(ABC):
     run: bytes
     traffic: Traffic = field(repr=False)
     sent: SentRecords | None
-    rows: Rows
-    alone: Rows
+    rows: Ints
+    alone: Ints
     own_records: int
 
     @abstractmethod
@@ -206,7 +205,7 @@ class JointQuestion(ABC):
         """What a run opens and costs, in words, before anybody connects."""
 
     @abstractmethod
-    def rows_alone(self, table: Table) -> Rows:
+    def rows_alone(self, table: Table) -> Ints:
         """The rows that a party flags by itself, its own records against its own."""
 
     def alone(self, table: Table) -> str:

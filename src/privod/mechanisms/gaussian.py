@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.arrays import Floats, Ints
+from privod.arrays import Bools, Floats, Ints
 from privod.errors import InvalidParameter
 from privod.mechanisms import gaussian_loss
 from privod.mechanisms.exact import Enclosure, Uniform, exp_minus
@@ -25,8 +25,6 @@ from privod.mechanisms.law import Lost, changes_of
 from privod.mechanisms.noise import Added, Geometric
 from privod.mechanisms.randomness import Randomness
 from privod.privacy import Loss, Number, exact, positive
-
-Flags = NDArray[np.bool_]
 
 SMALLEST_SIGMA2 = Fraction(1, 10**6)  # a loss rho of half a million: anything smaller is a slip
 LARGEST_SIGMA2 = Fraction(2**80)  # noise around a trillion, which still fits 64 bits with ease
@@ -180,7 +178,7 @@ class _Sampler:
             rejected = rejected[~accepted]
         return drawn
 
-    def _propose(self, n: int, randomness: Randomness) -> tuple[Ints, Flags]:
+    def _propose(self, n: int, randomness: Randomness) -> tuple[Ints, Bools]:
         """Propose `n` draws, and say which of them are accepted."""
         code = self._table.draw(n, randomness)
         drawn = code.astype(np.int64)
@@ -201,7 +199,7 @@ class _Sampler:
             return (randomness.halfwords(n) >> np.uint16(16 - self._shift)).astype(np.int64)
         return (randomness.words(n) >> np.uint64(64 - self._shift)).astype(np.int64)
 
-    def _accept(self, code: NDArray[np.int16], offsets: Ints, randomness: Randomness) -> Flags:
+    def _accept(self, code: NDArray[np.int16], offsets: Ints, randomness: Randomness) -> Bools:
         """Flip a coin of probability e^(-(2 edge offset + offset^2) / (2 sigma2)) for each."""
         prefixes = randomness.halfwords(code.size)
         places = (code.astype(np.int64) + (self._n_blocks + 1)) << self._part_bits

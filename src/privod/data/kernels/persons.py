@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from privod.arrays import Bytes, Ints, Words
+from privod.arrays import Bools, Bytes, Ints, Words
 from privod.compiling import njit
-
-Bools = NDArray[np.bool_]
 
 EMPTY = -1
 

@@ -84,7 +84,7 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
     """Ranges that were not found, and columns that lie outside theirs."""
     layout, share_of = value.layout, _sure_share(value)
     every, shown = np.split(value.counts, layout.starts[1:-1]), value.shown or repeat(True)
-    lost, wide, past, reading = [], [], {}, layout.reading
+    lost, wide, past = [], [], {}
     spans = zip(layout.numeric, layout.ranges, layout.declared, shown, strict=False)
     for place, (low, high), (_, highest), known in spans:
         column, own = value.columns[place], every[place]
@@ -99,11 +99,10 @@ def _ranges(value: NoisyProfile) -> list[Remark]:
         there = max(1 - OUTSIDE - share_of(float(own[-1]), 1), 0.0)
         one_cell = share_of(float(own[:-1].max()), 1) > there
         varies = isinstance(column, Date) or low <= 0 <= high  # others may well be one number
-        fine = not reading.units[place] and is_fine(column, (low, high))
-        if vague(column) and one_cell and varies and not fine:
+        low, high = layout.number(place, low), layout.number(place, high)
+        if vague(column) and one_cell and varies and not is_fine(column, (low, high)):
             wide.append(column.name)
         if share > limit:
-            low, high = (reading.number(place, end) for end in (low, high))
             outside = f"below {low:.4g} or from {high:.4g} on"
             past[column.name] = f"{100 * share:.0f} % of {column.name!r} {outside}"
     found = []

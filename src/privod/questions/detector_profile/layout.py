@@ -20,6 +20,7 @@ from privod.query.count_query import FEWEST_BINS, MOST_BINS
 LARGEST_END = 1e150  # of a range: the square of twice as much still is a float
 LEAST_SCALE = 2.0**-600  # by which rows are divided: rows are whole steps of 2^-500
 LARGEST_UNIT, LEAST_UNIT = 2.0**40, 2.0**-40  # of scores
+MOST_OCTAVES = 600.0  # from the least unit that noisy counts find to the largest end
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,13 @@ class Layout:
         numeric = [(at, one) for at, one in enumerate(self.columns) if isinstance(one, Numeric)]
         return [self.reading.range_of(at, one.low, one.high) for at, one in numeric]
 
+    def number(self, place: int, read: float) -> float:
+        """What a column reads so; no farther out than declared, however floats are rounded."""
+        column, found = self.columns[place], self.reading.number(place, read)
+        if not self.reading.units[place] or not isinstance(column, Numeric):
+            return found
+        return min(max(found, column.low), column.high)
+
     @cached_property
     def axes(self) -> Axes:
         """The cells of all columns."""
@@ -197,6 +205,12 @@ class Layout:
             raise wrong
         if not all(unit == 0 or LEAST_SCALE <= unit <= LARGEST_END for unit in units):
             raise _outside(f"units of 0 or from {LEAST_SCALE} to {LARGEST_END}", max(units))
+        read = zip(found.numeric, units, (max(map(abs, pair)) for pair in ranges), strict=False)
+        far = [(at, end) for at, unit, end in read if unit]
+        if any(
+            end > MOST_OCTAVES or found.reading.number(at, end) > 2 * LARGEST_END for at, end in far
+        ):
+            raise wrong
         if not all(LEAST_SCALE <= scale <= LARGEST_END for scale in scales):
             raise _outside(f"scales from {LEAST_SCALE} to {LARGEST_END}", min(scales))
         ends = [end for pair in (*ranges, centers) for end in pair]

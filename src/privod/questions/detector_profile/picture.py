@@ -46,7 +46,7 @@ def draw(release: Release[NoisyProfile]) -> Figure:
                     at, low_end, shortened(str(name), 14), fontsize=7, ha="center", color=color
                 )
         else:
-            low, high = (layout.reading.number(place, end) for end in next(ranges))
+            low, high = (layout.number(place, end) for end in next(ranges))
             axes.text(-0.01, base, f"{low:.3g}", fontsize=8, ha="right")
             axes.text(1.01, base, f"{high:.3g}", fontsize=8)
     axes.set_yticks(

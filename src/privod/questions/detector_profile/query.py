@@ -212,7 +212,7 @@ class DetectorProfile(Conditional[NoisyProfile]):
 
         What a column declares as its fill stands in for what is missing there.
         """
-        rows = filled(rows, tuple(domain[name] for name in self.columns))
+        rows = filled(np.asarray(rows, np.float64), tuple(domain[name] for name in self.columns))
         stages = self.stages(domain, gaps=True, seeded=randomness.seeded)
         sums = ExactSums(lambda work: work(rows))
         noisy = go_through(stages, lambda stage: stage.noise.add_to(sums(stage), randomness))
@@ -270,7 +270,7 @@ class DetectorProfile(Conditional[NoisyProfile]):
         for place, (start, column) in enumerate(zip(layout.starts, layout.columns, strict=False)):
             if isinstance(column, Numeric):
                 cuts = np.linspace(*next(ranges), layout.bins + 1).tolist()
-                cuts = [layout.reading.number(place, cut) for cut in cuts]
+                cuts = [layout.number(place, cut) for cut in cuts]
                 ends = zip([None, *cuts], [*cuts, None], strict=True)
                 rows += [(column.name, None, *pair, start + at) for at, pair in enumerate(ends)]
             else:

@@ -28,7 +28,7 @@ USUAL = (-1024.0, 1024.0)  # where a column is looked for that shows nothing at 
 LOW_SHARE = 0.1  # of the records lie below the unit of a column that is read in octaves ...
 MANY_OCTAVES = 5  # ... if so many lie that far below where its records end
 SPREAD_DOUBT = 1.0  # deviations of noise by which these must be more
-HIDDEN = 64.0  # units to the range of a column of one sign whose records noise hides ...
+HIDDEN = 64.0  # units to the range from about zero of a column whose records noise hides ...
 MANY_RECORDS = 700.0  # ... where there are so many
 SIGN_DOUBT = 0.5  # deviations of noise that records of one sign must exceed to be believed
 NEAR_ZERO = 3  # octaves that a range reaches down: zero is as near then
@@ -96,12 +96,12 @@ def is_fine(column: Column, span: Range) -> bool:
 def fallen(columns: Sequence[Numeric], before: Found, after: Found, bins: int) -> list[bool]:
     """Which vague ranges became as short as bins let them: finer ones would show more."""
     found = []
-    every = zip(columns, before.ranges, after.ranges, after.shown, after.reading.units, strict=True)
-    for column, (low, high), (left, right), shown, unit in every:
+    every = zip(columns, before.ranges, after.ranges, after.shown, strict=True)
+    for at, (column, (low, high), (left, right), shown) in enumerate(every):
         shortest = max(2 + 2 * MARGIN, bins / 10) * (high - low) / bins
         fell = right - left <= shortest * (1 + FINEST)
-        coarse = vague(column) and not unit and not is_fine(column, (left, right))
-        found.append(shown and fell and coarse)
+        ends = after.reading.number(at, left), after.reading.number(at, right)
+        found.append(shown and fell and vague(column) and not is_fine(column, ends))
     return found
 
 
@@ -125,27 +125,25 @@ def found_in_octaves(
     counts[:, :-1] *= (first[:, None] <= cells) & (cells <= last[:, None])  # noise elsewhere
     signs = np.sqrt(1 + ((first < OCTAVES) & (last > OCTAVES)))
     own = _sized(counts, known, deviation * signs, OUTSIDE)
-    together, all_known = counts.sum(axis=0)[None], known.sum()[None]
-    noise = deviation * np.sqrt([2 * len(columns)])
-    pooled = _sized(together, all_known, noise, OUTSIDE_TOGETHER)[0] or Sized(*USUAL, 0.0)
-    return _found(columns, own, pooled, records)
+    some = np.flatnonzero([unknown(column) for column in columns])
+    together, all_known = counts[some].sum(axis=0)[None], known[some].sum()[None]
+    noise = deviation * np.sqrt([2 * len(some)])
+    (pooled,) = _sized(together, all_known, noise, OUTSIDE_TOGETHER)
+    return read_so(columns, records, own, pooled)
 
 
-def unsought(columns: Sequence[Numeric], records: float) -> Found:
-    """The declared ranges."""
-    return _found(columns, [None] * len(columns), Sized(*USUAL, 0.0), records)
-
-
-def _found(
-    columns: Sequence[Numeric], own: Sequence[Sized | None], other: Sized, records: float
+def read_so(
+    columns: Sequence[Numeric], records: float, own: Sequence[Sized | None], pooled: Sized | None
 ) -> Found:
-    """What octaves have shown; a range that was declared stays as it is."""
+    """What octaves have shown of columns, and of all together; what was declared stays so."""
     ranges, units, shown = list[Range](), list[float](), list[bool]()
+    other = pooled or Sized(*USUAL, 0.0)
     many = records >= MANY_RECORDS
     for column, sized in zip(columns, own, strict=True):
         low, high, _ = (sized or other) if unknown(column) else (column.low, column.high, 0.0)
-        size = max(-low, high) if many and (low >= 0 or high <= 0) else 0.0
-        unit = sized.unit if sized else size / HIDDEN
+        near, far = sorted((abs(low), abs(high)))
+        hidden = many and low * high >= 0 and near < far / HIDDEN
+        unit = sized.unit if sized else far / HIDDEN if hidden else 0.0
         units.append(0.0 if isinstance(column, Date) else unit)
         ranges.append((low, high))
         shown.append(sized is not None or not unknown(column))
@@ -186,7 +184,8 @@ def _sized(counts: Floats, records: Floats, noise: Floats, outside: float) -> li
         high = 2.0 ** (LOWEST + last - 1)
         low = 0.0 if first == 0 or last - first >= NEAR_ZERO else 2.0 ** (LOWEST + first - 1)
         upto = np.maximum.accumulate(either[1:][some].cumsum())
-        start = some.start + int((upto < LOW_SHARE * upto[-1:]).sum())
+        sure = SPREAD_DOUBT * deviation * np.sqrt(np.arange(1, len(upto) + 1))
+        start = some.start + int((upto < np.minimum(LOW_SHARE * upto[-1:] + sure, upto[-1:])).sum())
         small = either[1:][some][: max(last - 1 - MANY_OCTAVES - some.start, 0)]
         doubt = SPREAD_DOUBT * deviation * math.sqrt(len(small))
         spread = float(small.sum()) > LOW_SHARE * float(known) + doubt

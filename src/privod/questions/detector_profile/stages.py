@@ -36,8 +36,8 @@ from privod.questions.detector_profile.ranges import (
     found_in_bins,
     found_in_octaves,
     octave_counts,
+    read_so,
     unknown,
-    unsought,
     within,
 )
 from privod.questions.detector_profile.release import FEWEST_RECORDS, NoisyProfile
@@ -183,19 +183,18 @@ def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, 
     known, every = not any(map(unknown, numeric)), list(range(len(numeric)))
     zooms, bins, share = _zooms(terms, len(numeric), known, surely)
     if not zooms and known:
-        return unsought(numeric, records), Fraction(0)
+        return read_so(numeric, records, [None] * len(numeric), None), Fraction(0)
     spent = terms.budget * share * (OCTAVES_PART if zooms else 1)
     counting = partial(octave_counts, terms.places)
     size = N_OCTAVE_CELLS * len(numeric)
     stage = terms.of_cells("octaves", size, counting, len(numeric), spent)
     found = found_in_octaves(numeric, (yield stage), records, terms.noise(stage).deviation)
-    falling = every
+    falling, loss = every, terms.budget * share * (1 - OCTAVES_PART)
     for _ in range(zooms):
-        loss = terms.budget * share * (1 - OCTAVES_PART) / zooms
-        found, falling = yield from _zoomed(terms, found, every, bins, loss, records)
-        spent += loss
+        found, falling = yield from _zoomed(terms, found, every, bins, loss / zooms, records)
+        spent += loss / zooms
     for _ in range(MOST_MORE if zooms else 0):
-        part = loss * len(falling) / len(numeric)  # for as much noise as before
+        part = loss * len(falling) / len(numeric) / MOST_ZOOMS  # for as much noise as three have
         if not falling or surely < MORE_PAYS * terms.noise_of_cells(len(falling), part).deviation:
             break
         found, falling = yield from _zoomed(

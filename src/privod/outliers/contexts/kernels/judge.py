@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.arrays import Floats, Ints
+from privod.arrays import Floats, Ints, Smalls
 from privod.compiling import njit
 from privod.outliers.contexts.kernels.decide import (
     GRUBBS,
@@ -26,8 +26,6 @@ from privod.outliers.contexts.kernels.decide import (
     room_for,
     stands_out,
 )
-
-List = NDArray[np.int32]
 
 SIZE, WEIGHT = 0, 1
 TOTAL, SQUARES, LOW, HIGH = 0, 1, 2, 3
@@ -64,7 +62,7 @@ class Side(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _ends(codes: NDArray[np.uint16]) -> List:
+def _ends(codes: NDArray[np.uint16]) -> Smalls:
     """Where cells begin to differ: row l has, for each cell, the next with other first l codes."""
     m, n_cells = codes.shape
     ends = np.full((m, n_cells), n_cells, np.int32)
@@ -121,7 +119,7 @@ def _gather_bits(chosen: NDArray[np.bool_], words: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def _mark_members(
-    words: Ints, starts_at: Ints, codes: NDArray[np.uint16], ends: List, inside: Ints
+    words: Ints, starts_at: Ints, codes: NDArray[np.uint16], ends: Smalls, inside: Ints
 ) -> None:
     """Of each cell a word: which contexts take in its code in every attribute.
 

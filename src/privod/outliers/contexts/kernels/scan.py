@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from privod.arrays import Floats, Ints
+from privod.arrays import Floats, Ints, Smalls
 from privod.compiling import njit
 from privod.outliers.contexts.kernels.decide import (
     EVERYTHING,
@@ -42,7 +42,6 @@ from privod.outliers.contexts.kernels.judge import (
 NO_MATCH = -1
 
 Codes = NDArray[np.uint16]
-List = NDArray[np.int32]
 
 
 class Menus(NamedTuple):
@@ -63,7 +62,7 @@ def _choice(menus: Menus, level: int, digit: int, skipped_bits: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _narrowed(codes: Codes, chosen: int, source: List, length: int, into: List) -> int:
+def _narrowed(codes: Codes, chosen: int, source: Smalls, length: int, into: Smalls) -> int:
     """Those of the source whose code is chosen."""
     kept = 0
     for place in range(length):
@@ -79,9 +78,9 @@ def _narrowed_side(
     chosen: int,
     reach: int,
     ends: tuple[float, float],
-    source: List,
+    source: Smalls,
     length: int,
-    into: List,
+    into: Smalls,
 ) -> int:
     """Those of the source whose code at this level is chosen, as far out as any context looks."""
     codes = side.codes[level]
@@ -107,7 +106,7 @@ def _nearest(
     chosen: int,
     always: int,
     reach: int,
-    source: List,
+    source: Smalls,
     length: int,
     seen: Ints,
     values: Floats,
@@ -206,7 +205,7 @@ def _add(counts: Ints, sums: Floats, more_counts: Ints, more_sums: Floats) -> No
 
 
 @njit(cache=True, nogil=True)
-def _sum_by_code(cells: Cells, listed: List, length: int, counts: Ints, sums: Floats) -> None:
+def _sum_by_code(cells: Cells, listed: Smalls, length: int, counts: Ints, sums: Floats) -> None:
     """Sum the listed cells within each code of the last attribute."""
     for code in range(len(counts)):
         for kind in range(2):

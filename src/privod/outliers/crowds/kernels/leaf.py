@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from privod.arrays import Floats, Ints
+from privod.arrays import Floats, Ints, Smalls
 from privod.compiling import njit
 from privod.outliers.crowds.kernels.tile import (
     POINTS,
@@ -15,7 +15,7 @@ from privod.outliers.crowds.kernels.tile import (
     count_tile_both_ways,
     fused,
 )
-from privod.outliers.crowds.kernels.tree import Singles, Smalls, Tiles, Tree
+from privod.outliers.crowds.kernels.tree import Singles, Tiles, Tree
 
 _UNIT = 2.0**-24  # unit roundoff of float32
 _UNIT64 = 2.0**-53

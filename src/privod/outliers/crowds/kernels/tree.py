@@ -16,7 +16,6 @@ from privod.compiling import njit
 from privod.outliers.crowds.kernels.tile import POINTS
 
 Singles = NDArray[np.float32]
-Smalls = NDArray[np.int32]
 
 
 class Tree(NamedTuple):

@@ -5,12 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from privod.arrays import Bools, Smalls
 from privod.compiling import njit
 
 Words = NDArray[np.uint32]
 Keys = NDArray[np.uint64]
-Rows = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 
 
 class Bins(NamedTuple):
@@ -18,8 +17,8 @@ class Bins(NamedTuple):
 
     keys: Keys
     shift: int
-    starts: Rows
-    members: Rows
+    starts: Smalls
+    members: Smalls
     prints: Words
 
 
@@ -73,7 +72,7 @@ def join_words(mixed: Words, keys: Keys) -> None:
 
 
 @njit(cache=True, nogil=True)
-def fill_bins(keys: Keys, shift: int, starts: Rows, members: Rows, prints: Words) -> None:
+def fill_bins(keys: Keys, shift: int, starts: Smalls, members: Smalls, prints: Words) -> None:
     """Sort one table's records by the high bits of their keys (a counting sort, stable).
 
     `starts` has one more entry than there are buckets. A bucket may hold several bins: `prints`
@@ -101,7 +100,7 @@ def _walk(
     min_shared_tables: int,
     enough: int,
     shared: NDArray[np.uint16],
-    touched: Rows,
+    touched: Smalls,
 ) -> tuple[int, int]:
     """Count into `shared` the tables each other record shares; return the crowd and the touched.
 
@@ -134,7 +133,7 @@ def _walk(
 
 @njit(cache=True, nogil=True)
 def count_neighbors(
-    records: Rows, bins: Bins, min_shared_tables: int, enough: int, neighbors: Rows
+    records: Smalls, bins: Bins, min_shared_tables: int, enough: int, neighbors: Smalls
 ) -> None:
     """Write how many records share enough tables with each of `records`, itself included.
 
@@ -155,13 +154,13 @@ def count_neighbors(
 
 @njit(cache=True, nogil=True)
 def prune_around(
-    records: Rows,
-    neighbors: Rows,
+    records: Smalls,
+    neighbors: Smalls,
     bins: Bins,
     max_crowd: int,
     min_shared_tables: int,
-    pruned: Flags,
-    suspects: Flags,
+    pruned: Bools,
+    suspects: Bools,
 ) -> int:
     """Settle `records` in order [Raval 2011, Algorithm 2, lines 3 to 13]; return the processed.
 
