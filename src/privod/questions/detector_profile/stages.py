@@ -52,7 +52,6 @@ ALL_EDGES: Floats = np.append(
 """Where the bins of scores may begin, coarse ones and fine ones of any unit."""
 
 RANGE_SHARES = (Fraction(3, 20), Fraction(3, 10), Fraction(9, 20))  # the more, the less noise shows
-OCTAVES_PART = Fraction(1, 4)  # of these; all where no zoom pays
 MOST_ZOOMS = 3
 ZOOM_BINS = 17  # odd: records about the middle of a range lie in one bin, not in two
 LONG_ZOOM_BINS = ZOOM_BINS**MOST_ZOOMS  # all zooms at once, where noise is next to nothing
@@ -184,17 +183,18 @@ def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, 
     zooms, bins, share = _zooms(terms, len(numeric), known, surely)
     if not zooms and known:
         return read_so(numeric, records, [None] * len(numeric), None), Fraction(0)
-    spent = terms.budget * share * (OCTAVES_PART if zooms else 1)
+    spent = loss = terms.budget * share / (zooms + 1)
     counting = partial(octave_counts, terms.places)
     size = N_OCTAVE_CELLS * len(numeric)
-    stage = terms.of_cells("octaves", size, counting, len(numeric), spent)
+    stage = terms.of_cells("octaves", size, counting, len(numeric), loss)
     found = found_in_octaves(numeric, (yield stage), records, terms.noise(stage).deviation)
-    falling, loss = every, terms.budget * share * (1 - OCTAVES_PART)
+    falling = every
     for _ in range(zooms):
-        found, falling = yield from _zoomed(terms, found, every, bins, loss / zooms, records)
-        spent += loss / zooms
+        found, falling = yield from _zoomed(terms, found, every, bins, loss, records)
+        spent += loss
+    loss = terms.budget * share / (MOST_ZOOMS + 1)
     for _ in range(MOST_MORE if zooms else 0):
-        part = loss * len(falling) / len(numeric) / MOST_ZOOMS  # for as much noise as three have
+        part = loss * len(falling) / len(numeric)  # for as much noise as three zooms have
         if not falling or surely < MORE_PAYS * terms.noise_of_cells(len(falling), part).deviation:
             break
         found, falling = yield from _zoomed(
@@ -235,7 +235,7 @@ def _zooms(terms: Terms, n_numeric: int, known: bool, surely: float) -> tuple[in
     """How many zooms show anything, into how many bins, and which share they and octaves take."""
     for share in RANGE_SHARES[: 1 if known else None] if n_numeric else ():
         for zooms in range(MOST_ZOOMS, 0, -1):
-            loss = terms.budget * share * (1 - OCTAVES_PART) / zooms
+            loss = terms.budget * share / (zooms + 1)
             deviation = terms.noise_of_cells(n_numeric, loss).deviation
             if surely >= LONG_ZOOM_PAYS * deviation:
                 return 1, LONG_ZOOM_BINS, share
