@@ -314,7 +314,8 @@ def test_a_record_between_crowds_of_very_different_sizes_is_unusual() -> None:
     domain = Domain((Numeric("x", 0, 1e7), Numeric("y", -8, 8)))
     asked = DetectorProfile(columns=("x", "y"), epsilon=1, delta="1e-6")
     value = asked.answer_rows(domain, rows, seeded(0)).value
-    usual, between = value.scores([[30, 0], [95e4, 0]]), value.scores([[300, 0], [3e4, 0]])
+    usual = value.scores(np.array([[30, 0], [95e4, 0]]))
+    between = value.scores(np.array([[300, 0], [3e4, 0]]))
     assert between.min() > usual.max()
     told = asked.table(value)
     ends = [end for name, end in zip(told["column"], told["to"], strict=True) if name == "x"]
@@ -380,9 +381,8 @@ def test_rows_of_other_numbers_are_read_by_their_values() -> None:
     rows = np.exp(np.random.default_rng(0).normal(0, 3, (3000, 2))).astype(np.float32)
     domain = Domain((Numeric("x", 0, 1e6), Numeric("y", 0, 1e6)))
     asked = DetectorProfile(columns=("x", "y"), epsilon=1, delta="1e-6")
-    first, second = (
-        asked.answer_rows(domain, some, seeded(0)).value for some in (rows, rows.astype(np.float64))
-    )
+    given: tuple[Any, ...] = rows, rows.astype(np.float64)
+    first, second = (asked.answer_rows(domain, some, seeded(0)).value for some in given)
     assert first.to_json() == second.to_json()
 
 
