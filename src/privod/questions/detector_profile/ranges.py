@@ -55,7 +55,7 @@ class Spread(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The range of every numeric column so far as read, whether its own counts have shown it, how.
+    """How every numeric column is read, its range so far, and whether its own counts showed it.
 
     And their spread, where bins were fine enough and noise small enough to show it.
     """
@@ -129,13 +129,13 @@ def found_in_octaves(
     together, all_known = counts[some].sum(axis=0)[None], known[some].sum()[None]
     noise = deviation * np.sqrt([2 * len(some)])
     (pooled,) = _sized(together, all_known, noise, OUTSIDE_TOGETHER)
-    return read_so(columns, records, own, pooled)
+    return first_ranges(columns, records, own, pooled)
 
 
-def read_so(
+def first_ranges(
     columns: Sequence[Numeric], records: float, own: Sequence[Sized | None], pooled: Sized | None
 ) -> Found:
-    """What octaves have shown of columns, and of all together; what was declared stays so."""
+    """By what octaves show of each column, or of all together; a declared range stays as it is."""
     ranges, units, shown = list[Range](), list[float](), list[bool]()
     other = pooled or Sized(*USUAL, 0.0)
     many = records >= MANY_RECORDS

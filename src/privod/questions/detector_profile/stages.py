@@ -36,7 +36,7 @@ from privod.questions.detector_profile.ranges import (
     found_in_bins,
     found_in_octaves,
     octave_counts,
-    read_so,
+    first_ranges,
     unknown,
     within,
 )
@@ -182,7 +182,7 @@ def _ranges(terms: Terms, records: float, surely: float) -> Stages[tuple[Found, 
     known, every = not any(map(unknown, numeric)), list(range(len(numeric)))
     zooms, bins, share = _zooms(terms, len(numeric), known, surely)
     if not zooms and known:
-        return read_so(numeric, records, [None] * len(numeric), None), Fraction(0)
+        return first_ranges(numeric, records, [None] * len(numeric), None), Fraction(0)
     spent = loss = terms.budget * share / (zooms + 1)
     counting = partial(octave_counts, terms.places)
     size = N_OCTAVE_CELLS * len(numeric)
