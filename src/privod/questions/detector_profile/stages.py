@@ -33,10 +33,10 @@ from privod.questions.detector_profile.ranges import (
     Found,
     Spread,
     fallen,
+    first_ranges,
     found_in_bins,
     found_in_octaves,
     octave_counts,
-    first_ranges,
     unknown,
     within,
 )
